@@ -1,0 +1,50 @@
+# Two commands do everything on a fresh machine with git, make and Python 3.11: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test check bench wheel clean
+
+demo: .venv/.core
+	$(BIN)/python -m fedspca.demo
+
+test: .venv/.test
+	$(BIN)/python -m pytest -n 2
+
+check: .venv/.check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.core
+	$(BIN)/python -m benchmarks
+
+# The wheel, built, installed into an environment of its own, and run away from the repository.
+wheel: .venv/.check
+	rm -rf dist build/wheel-env
+	$(BIN)/python -m build --wheel --outdir dist . >/dev/null
+	$(PYTHON) -m venv build/wheel-env
+	build/wheel-env/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt dist/*.whl
+	cd build/wheel-env && bin/python -I -m fedspca.demo
+
+clean:
+	rm -rf .venv dist build
+
+.venv/.made: constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedspca needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	$(PIP) install --upgrade -c constraints.txt pip
+	@touch $@
+
+.venv/.core: .venv/.made pyproject.toml
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+.venv/.test: .venv/.core
+	$(PIP) install -c constraints.txt --group test
+	@touch $@
+
+.venv/.check: .venv/.test
+	$(PIP) install -c constraints.txt --group check
+	@touch $@

@@ -1,0 +1,248 @@
+"""What every federated sparse PCA shares: scikit-learn's contract around one fit over a federation."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from fedspca.federation import Federation, LocalFederation
+from fedspca.linalg.operators import Frame, squared_deviations
+from fedspca.linalg.stiefel import nothing_removed
+from fedspca.metrics import adjusted_variances
+from fedspca.site import InvalidData, Site
+from fedspca.solvers.deflation import captured_variance
+from fedspca.solvers.rounds import ProgressBar, Round, Rounds
+from fedspca.solvers.standardise import Moments, standardise
+from fedspca.solvers.stopping import StopReason
+
+Array = NDArray[np.float64]
+
+
+class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Sparse loadings of rows that several sites hold; subclasses say how the loadings are found."""
+
+    n_components: int
+    scale: bool
+    max_rounds: int
+    random_state: Any
+    callbacks: Sequence[Callable[[Round], object]] | None
+    verbose: int
+    _parameter_constraints: ClassVar[dict[str, Any]]
+
+    @abstractmethod
+    def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Array:
+        """Find the loadings (d × r), and set what only this method knows, ``stop_reason_`` among it."""
+
+    @abstractmethod
+    def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
+        """Penalised objective of loadings w, given WᵀSW."""
+
+    def fit(self, X: Any, y: Any = None, *, sites: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+        """Fit to rows in this process, as if each belonged to its site.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The rows of all sites. Single precision stays single precision, and sparse stays sparse.
+        y : ignored
+            Present by convention.
+        sites : array-like of shape (n_samples,), optional
+            The owner of each row; None puts all rows at one site.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        return self.fit_federation(self._local_federation(X, sites, reset=True))
+
+    def fit_federation(self, federation: Federation) -> Self:
+        """Fit over anything that implements the primitive ``sum(query)``.
+
+        Parameters
+        ----------
+        federation : Federation
+            The sites, wherever they are.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self._validate_params()
+        rounds, bar = self._rounds(federation)
+        try:
+            moments = standardise(rounds, scale=self.scale)
+            self._check_n_components(self.n_components, moments)
+            w = self._solve(rounds, moments, self.n_components, self._generator())
+            self._set_fitted(rounds, moments, w)
+        finally:
+            if bar is not None:
+                bar.close()
+        return self
+
+    def _set_fitted(self, rounds: Rounds, moments: Moments, w: Array) -> None:
+        captured = captured_variance(rounds, moments.frame, w)
+        self.objective_ = self._objective(w, captured, rounds.n_sites)
+        rounds.report(objective=self.objective_, nonzeros=int(np.count_nonzero(w)))
+        self.components_ = np.ascontiguousarray(w.T)
+        self.mean_ = moments.mean
+        self.scale_ = moments.scale
+        self.constant_features_ = np.flatnonzero(moments.constant)
+        self.n_samples_ = moments.n_rows
+        self.total_variance_ = moments.total / (moments.n_rows - 1)
+        self.explained_variance_ = adjusted_variances(captured) / (moments.n_rows - 1)
+        self.explained_variance_ratio_ = self.explained_variance_ / self.total_variance_
+        self.history_ = rounds.history
+        self.n_rounds_ = len(rounds.history)
+        self.n_sites_ = rounds.n_sites
+        self.n_components_ = len(self.components_)
+        self.n_features_in_ = len(rounds.feature_names)
+        names = rounds.feature_names
+        if names != tuple(f"x{j}" for j in range(len(names))):
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _fitted_moments(self) -> Moments:
+        constant = np.zeros(self.n_features_in_, dtype=bool)
+        constant[self.constant_features_] = True
+        total = self.total_variance_ * (self.n_samples_ - 1)
+        return Moments(self.n_samples_, self.mean_, self.scale_, total, constant)
+
+    def _rounds(self, federation: Federation, history: Sequence[Round] = ()) -> tuple[Rounds, ProgressBar | None]:
+        bar = ProgressBar(type(self).__name__, self.max_rounds) if self.verbose else None
+        return Rounds(federation, [*(self.callbacks or ()), *([bar] if bar else [])], history), bar
+
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.Generator):
+            return self.random_state
+        if self.random_state is None or isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        return np.random.default_rng(self.random_state)
+
+    def _check_n_components(self, n_components: int, moments: Moments, taken: int = 0) -> None:
+        most = min(moments.n_rows, len(moments.mean)) - taken
+        if n_components > most:
+            raise InvalidData(
+                f"The 'n_components' parameter of {type(self).__name__} must be at most "
+                f"min(n_samples, n_features) = min({moments.n_rows}, {len(moments.mean)})"
+                f"{f' less the {taken} found already' if taken else ''}. Got {n_components} instead."
+            )
+
+    def _local_federation(self, X: Any, sites: Any, *, reset: bool) -> LocalFederation:
+        """Sites in this process, from one table and the owner of each row."""
+        self._validate_params()
+        # values are checked site by site, where the error can name the site and the column
+        rows = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            ensure_min_samples=2,
+        )
+        names = getattr(self, "feature_names_in_", None)
+        if sites is None:
+            return LocalFederation([Site("all", rows, feature_names=names)])
+        owners = np.asarray(sites)
+        if owners.shape != (rows.shape[0],):
+            raise InvalidData(
+                f"'sites' must name the owner of each of the {rows.shape[0]} rows. Got shape {owners.shape} instead."
+            )
+        if owners.dtype.kind == "f" and np.isnan(owners).any() or owners.dtype == object and any(o is None for o in owners):
+            raise InvalidData("'sites' must name the owner of every row; some are missing.")
+        labels = np.unique(owners)
+        return LocalFederation(
+            [Site(str(label), _rows_of(rows, owners == label), feature_names=names) for label in labels]
+        )
+
+    def transform(self, X: Any) -> NDArray[np.floating]:
+        """Scores of rows on the components: (X − mean)/scale · componentsᵀ.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows to project; neither copied nor made dense.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_components)
+            In the precision of X.
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        loadings = self.components_.T / self.scale_[:, None]
+        scores = rows @ loadings - self.mean_ @ loadings
+        return np.asarray(scores).astype(rows.dtype, copy=False)
+
+    def inverse_transform(self, X: Any) -> NDArray[np.floating]:
+        """Rows that the scores stand for, in the original units.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+            The rows reconstructed from the components.
+        """
+        check_is_fitted(self)
+        scores = check_array(X, dtype=[np.float64, np.float32])
+        if scores.shape[1] != self.n_components_:
+            raise ValueError(f"Expected scores on {self.n_components_} components, got {scores.shape[1]} columns.")
+        rows = (scores @ self.components_) * self.scale_ + self.mean_
+        return np.asarray(rows).astype(scores.dtype, copy=False)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+        """Share of the variance of X, about the fitted mean, that the components explain; higher is better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, usually ones that were not fitted to.
+        y : ignored
+            Present by convention.
+
+        Returns
+        -------
+        share : float
+            1 − ‖A − Azzᵀ‖²/‖A‖².
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        federation = LocalFederation([Site("rows to score", rows)])
+        frame = Frame(self.mean_, self.scale_, nothing_removed(self.n_features_in_))
+        captured = captured_variance(Rounds(federation), frame, self.components_.T)
+        squares = squared_deviations(rows, self.mean_)
+        total = float(np.sum(squares / self.scale_**2))
+        return float(np.trace(captured) / total) if total > 0 else 0.0
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the fit reached its tolerance."""
+        return bool(self.stop_reason_ is StopReason.CONVERGED)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _rows_of(rows: Any, mine: NDArray[np.bool_]) -> Any:
+    """One site's rows: a view where they stand together and are dense, else a copy of them."""
+    where = np.flatnonzero(mine)
+    if where[-1] - where[0] + 1 == len(where):
+        return rows[where[0] : where[-1] + 1]
+    return rows[where]

@@ -1,0 +1,106 @@
+"""The Federation protocol: one primitive, the sum of the sites' terms, and what can go wrong with it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.site.queries import Query, Terms
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """The sum of the sites' terms. There is no list of terms in it, so no solver can look at one.
+
+    Attributes
+    ----------
+    arrays : mapping of str to ndarray
+        The summed arrays.
+    n_sites : int
+        How many sites are in the sum.
+    bytes_up, bytes_down : int
+        What each site sent and received for it.
+    """
+
+    arrays: Mapping[str, Array]
+    n_sites: int
+    bytes_up: int
+    bytes_down: int
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name]
+
+    def number(self, name: str) -> float:
+        """One summed scalar."""
+        return float(self.arrays[name])
+
+
+@runtime_checkable
+class Federation(Protocol):
+    """Sites that hold rows over the same features, reached by one primitive."""
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites take part."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that all sites share, in order."""
+
+    def sum(self, query: Query) -> Aggregate:
+        """Ask every site and return the sum of their terms, or raise a :class:`~fedspca.site.errors.SiteError`."""
+
+
+class FederationError(RuntimeError):
+    """The federation as a whole cannot do what was asked."""
+
+
+class SchemaMismatch(FederationError, ValueError):
+    """Sites do not share the same features."""
+
+
+def add_terms(answers: Mapping[str, Terms], query: Query) -> Aggregate:
+    """Add the sites' terms, always in the order of their names: the same bits whoever answered first."""
+    names = sorted(answers)
+    first = answers[names[0]]
+    total = {key: value.copy() for key, value in first.items()}
+    check_terms(names[0], query, first, first)
+    for name in names[1:]:
+        check_terms(name, query, answers[name], first)
+        for key, value in answers[name].items():
+            total[key] += value
+    return Aggregate(total, len(names), sum(term.nbytes for term in first.values()), query.nbytes)
+
+
+def check_terms(site: str, query: Query, terms: Terms, like: Terms) -> None:
+    """Raise a :class:`FederationError` that names the site if its terms cannot be added to the others'."""
+    if {key: value.shape for key, value in terms.items()} != {key: value.shape for key, value in like.items()}:
+        raise FederationError(f"Site {site!r} answered {query.name!r} with terms of another shape than the others'.")
+    for key, value in terms.items():
+        if not np.isfinite(value).all():
+            raise FederationError(
+                f"Site {site!r} answered {query.name!r} with NaN or infinity in {key!r}; "
+                "its values may be too large to square, so check the units of its columns."
+            )
+
+
+def check_same_features(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the features that all sites share, or raise :class:`SchemaMismatch` with the first difference found."""
+    reference, expected = next(iter(names.items()))
+    for site, found in names.items():
+        if tuple(found) == tuple(expected):
+            continue
+        if len(found) != len(expected):
+            difference = f"{len(found)} features, not {len(expected)}"
+        else:
+            column = next(j for j, pair in enumerate(zip(found, expected, strict=True)) if pair[0] != pair[1])
+            difference = f"{found[column]!r} as column {column}, not {expected[column]!r}"
+        raise SchemaMismatch(
+            f"Sites must share the same features in the same order: site {site!r} has {difference} "
+            f"as site {reference!r} has."
+        )
+    return tuple(expected)

@@ -1,0 +1,65 @@
+"""The primitive in this process: sites answer on threads."""
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from threadpoolctl import ThreadpoolController
+
+from fedspca.federation.base import Aggregate, FederationError, add_terms, check_same_features
+from fedspca.site.queries import Query, Terms
+from fedspca.site.site import Site
+
+THREADS_PAY = 1 << 20  # below this many numbers a site, handing work to a thread costs more than the work
+
+
+class LocalFederation:
+    """Sites in this process. The sum has the same bits whatever the order in which they are given or answer.
+
+    Parameters
+    ----------
+    sites : iterable of Site
+        The sites, with different names and the same features.
+    n_threads : int, optional
+        How many sites answer at a time. By default as many as there are cores if the sites are large, else one:
+        small answers are faster than the threads that would give them.
+    """
+
+    def __init__(self, sites: Iterable[Site], *, n_threads: int | None = None) -> None:
+        self.sites = tuple(sites)
+        if not self.sites:
+            raise FederationError("A federation needs at least one site.")
+        names = [site.name for site in self.sites]
+        if len(set(names)) != len(names):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise FederationError(f"Sites must have different names; given more than once: {', '.join(twice)}.")
+        self._feature_names = check_same_features({site.name: site.feature_names for site in self.sites})
+        largest = max(site.n_rows * site.n_features for site in self.sites)
+        wanted = n_threads or ((os.cpu_count() or 1) if largest > THREADS_PAY else 1)
+        self.n_threads = min(wanted, len(self.sites))
+        self._blas = ThreadpoolController() if self.n_threads > 1 else None
+
+    def __repr__(self) -> str:
+        return f"LocalFederation({self.n_sites} sites, {len(self.feature_names)} features)"
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites take part."""
+        return len(self.sites)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that all sites share."""
+        return self._feature_names
+
+    def sum(self, query: Query) -> Aggregate:
+        """Ask every site and return the sum of their terms."""
+        return add_terms(dict(zip((site.name for site in self.sites), self._ask(query), strict=True)), query)
+
+    def _ask(self, query: Query) -> list[Terms]:
+        if self._blas is None:
+            return [site.answer(query) for site in self.sites]
+        # each site's products would otherwise start as many BLAS threads as there are cores
+        cores = max(1, (os.cpu_count() or 1) // self.n_threads)
+        with self._blas.limit(limits=cores, user_api="blas"), ThreadPoolExecutor(self.n_threads) as pool:
+            return list(pool.map(lambda site: site.answer(query), self.sites))

@@ -1,0 +1,58 @@
+"""Step sizes along a curve θ ↦ φ(θ): Armijo's condition by backtracking, the strong Wolfe conditions by scipy."""
+
+import warnings
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import line_search
+
+LineSearch = Literal["armijo", "wolfe"]
+Curve = Callable[[float], tuple[float, float]]  # θ -> φ(θ), φ'(θ)
+
+SUFFICIENT_DECREASE = 1e-4  # c1
+CURVATURE = 0.9  # c2
+
+
+def armijo(value: Callable[[float], float], value0: float, slope0: float, start: float) -> float:
+    """Find θ with φ(θ) ≤ φ(0) + c1 θ φ'(0), halving from ``start``; 0 where rounding leaves no descent."""
+    theta = start
+    # the last digits of φ are noise: near a minimum a step may be right and yet seem to rise by as much
+    slack = 4 * np.finfo(float).eps * abs(value0)
+    for _ in range(60):
+        if value(theta) <= value0 + SUFFICIENT_DECREASE * theta * slope0 + slack:
+            return theta
+        theta /= 2
+    return 0.0
+
+
+def strong_wolfe(curve: Curve, value0: float, slope0: float, start: float) -> float:
+    """Find θ with Armijo's condition and |φ'(θ)| ≤ c2 |φ'(0)|; falls back on Armijo's alone.
+
+    The search of scipy runs on a line; a curve on a manifold, parametrised by its step, is one. Time is measured in
+    units of ``start``, since scipy's first trial is the unit step.
+    """
+    seen: dict[float, tuple[float, float]] = {}
+
+    def at(scaled: np.ndarray) -> tuple[float, float]:
+        theta = float(scaled[0]) * start
+        if theta not in seen:
+            seen[theta] = curve(theta)
+        return seen[theta]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scipy warns when it finds no step; the fallback answers that
+        found = line_search(
+            lambda x: at(x)[0],
+            lambda x: np.array([at(x)[1] * start]),
+            np.zeros(1),
+            np.ones(1),
+            gfk=np.array([slope0 * start]),
+            old_fval=value0,
+            c1=SUFFICIENT_DECREASE,
+            c2=CURVATURE,
+            maxiter=20,
+        )[0]
+    if found is None:
+        return armijo(lambda theta: curve(theta)[0], value0, slope0, start)
+    return float(found) * start

@@ -1,0 +1,160 @@
+"""A site's rows, centred, scaled and deflated, as an operator that is applied and never formed.
+
+With raw rows X (n × d, dense or CSR), mean μ, scale s and removed directions Z, the matrix of the paper is
+A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). X stays as it is in memory: products visit it in row blocks, in double precision.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from fedspca.linalg.stiefel import nothing_removed, project_out
+
+Array = NDArray[np.float64]
+Rows: TypeAlias = NDArray[np.floating] | sp.csr_array | sp.csr_matrix
+
+BLOCK_BYTES = 8 << 20  # a block in double precision; both products with it then find it in the cache
+GRAM_MAX_FEATURES = 4096  # a Gram matrix of this many features takes 128 MB
+
+
+def row_blocks(rows: Rows) -> Iterator[Rows]:
+    """Split the rows into consecutive blocks, dense ones in double precision, that fit the cache."""
+    n, d = rows.shape
+    per_row = 8 * d if isinstance(rows, np.ndarray) else 16 * max(1, rows.nnz // max(n, 1))
+    step = max(1, BLOCK_BYTES // max(per_row, 1))
+    if step >= n:
+        yield rows.astype(np.float64, copy=False)
+        return
+    for start in range(0, n, step):
+        yield rows[start : start + step].astype(np.float64, copy=False)
+
+
+def thin_product(block: Rows, x: Array) -> Array:
+    """Multiply a block by a few columns. BLAS packs for a wide product; a narrow one in cache is faster by columns."""
+    if isinstance(block, np.ndarray) and x.shape[1] <= 4 and block.size <= 1 << 17:
+        return np.stack([block @ column for column in x.T], axis=1)
+    return np.asarray(block @ x)
+
+
+def column_sums(rows: Rows) -> Array:
+    """Σ x by column, in double precision."""
+    total = np.zeros(rows.shape[1])
+    for block in row_blocks(rows):
+        total += np.asarray(block.sum(axis=0)).ravel()
+    return total
+
+
+def squared_deviations(rows: Rows, mean: Array) -> Array:
+    """Σ (x − μ)² by column. The square is taken after the mean is gone: Σx² − nμ² would cancel when means are large."""
+    total = np.zeros(rows.shape[1])
+    for block in row_blocks(rows):
+        if isinstance(block, np.ndarray):
+            total += np.einsum("ij,ij->j", block - mean, block - mean)
+        else:
+            stored = (block.data - mean[block.indices]) ** 2
+            total += np.bincount(block.indices, weights=stored, minlength=len(mean))
+            zeros = block.shape[0] - np.bincount(block.indices, minlength=len(mean))
+            total += zeros * mean**2
+    return total
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The coordinates in which rows are seen: what is subtracted, what it is divided by, which directions are gone."""
+
+    mean: Array
+    scale: Array
+    removed: Array
+
+    @classmethod
+    def identity(cls, d: int) -> "Frame":
+        """Rows as they are."""
+        return cls(np.zeros(d), np.ones(d), nothing_removed(d))
+
+    def without(self, directions: Array) -> "Frame":
+        """Return the same frame with further orthonormal directions removed."""
+        return Frame(self.mean, self.scale, np.hstack([self.removed, directions]))
+
+
+class StandardisedRows:
+    """(X − 1μᵀ) diag(1/s) as an operator, with its Gram matrix once that has become the cheaper way."""
+
+    def __init__(self, rows: Rows, mean: Array, scale: Array) -> None:
+        self.rows = rows
+        self.mean = mean
+        self.scale = scale
+        self._columns_multiplied = 0
+        self._gram: Array | None = None
+
+    def matmat(self, x: Array) -> Array:
+        """Scores Ax of the rows."""
+        scaled = x / self.scale[:, None]
+        return np.vstack([block @ scaled for block in row_blocks(self.rows)]) - self.mean @ scaled
+
+    def gram_product(self, x: Array) -> Array:
+        """AᵀAx, in one pass over the rows."""
+        if self._gram_pays(x.shape[1]):
+            return np.asarray(self._gram_matrix() @ x)
+        scaled = x / self.scale[:, None]
+        shift = self.mean @ scaled
+        product = np.zeros(x.shape)
+        score_sums = np.zeros(x.shape[1])
+        for block in row_blocks(self.rows):
+            scores = thin_product(block, scaled) - shift
+            product += thin_product(block.T, scores)
+            score_sums += scores.sum(axis=0)
+        product -= self.mean[:, None] * score_sums
+        return product / self.scale[:, None]
+
+    def _gram_pays(self, columns: int) -> bool:
+        """Whether to use the d × d Gram: rent products until they have cost as much as buying it.
+
+        A product with m columns costs 4ndm operations and the Gram about nd², so whatever is asked later, the total
+        is at most twice the better choice. A CSR site is never densified, and a wide one never gains.
+        """
+        n, d = self.rows.shape
+        if not isinstance(self.rows, np.ndarray) or n < d or d > GRAM_MAX_FEATURES:
+            return False
+        self._columns_multiplied += columns
+        return 4 * self._columns_multiplied > d
+
+    def _gram_matrix(self) -> Array:
+        if self._gram is None:
+            gram = np.zeros((len(self.mean), len(self.mean)))
+            for block in row_blocks(self.rows):
+                centred = (block - self.mean) / self.scale
+                gram += centred.T @ centred
+            self._gram = gram
+        return self._gram
+
+
+@dataclass(frozen=True)
+class DeflatedRows:
+    """A(I − ZZᵀ) as an operator, for standardised rows A."""
+
+    standardised: StandardisedRows
+    removed: Array
+
+    def gram_product(self, x: Array) -> Array:
+        """GAᵀAGx with G = I − ZZᵀ."""
+        return project_out(self.removed, self.standardised.gram_product(project_out(self.removed, x)))
+
+    def largest_eigenvalue(self) -> float:
+        """σ_max(A)², to a few per cent, by Lanczos iterations from a fixed start."""
+        d = len(self.standardised.mean)
+        if d <= 2:  # too small for Lanczos
+            return float(np.linalg.norm(self.gram_product(np.eye(d)), 2))
+        start = 1.0 + np.arange(d)[:, None] / d
+        image = self.gram_product(start)
+        if not np.any(image):
+            return 0.0
+        operator = LinearOperator((d, d), matvec=lambda v: self.gram_product(v.reshape(d, 1)), dtype=np.float64)
+        try:
+            return float(eigsh(operator, k=1, v0=image.ravel(), tol=1e-2, return_eigenvectors=False)[0])
+        except ArpackNoConvergence:
+            return float(np.linalg.norm(image) / np.linalg.norm(start))

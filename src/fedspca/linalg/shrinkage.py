@@ -1,0 +1,22 @@
+"""Penalties that shrink: the ℓ1 norm's prox, and the smooth absolute value of the paper."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def soft_threshold(x: Array, threshold: ArrayLike) -> Array:
+    """Argmin over z of ½‖z − x‖² + Σ t|z|; the threshold t broadcasts, so each column may have its own."""
+    return np.sign(x) * np.maximum(np.abs(x) - threshold, 0.0)
+
+
+def smooth_abs(x: Array, mu: float) -> Array:
+    """Absolute value, rounded off to x²/μ + μ/4 within μ/2 of zero (ψ in the paper)."""
+    magnitude = np.abs(x)
+    return np.where(magnitude < mu / 2, magnitude**2 / mu + mu / 4, magnitude)
+
+
+def smooth_abs_gradient(x: Array, mu: float) -> Array:
+    """Derivative of :func:`smooth_abs`: 2x/μ within μ/2 of zero, the sign of x elsewhere."""
+    return np.clip(2.0 * x / mu, -1.0, 1.0)

@@ -1,0 +1,92 @@
+"""How good loadings are: recovery, reconstruction, sparsity, explained variance, agreement.
+
+Loadings are given as scikit-learn gives them, one component a row (r × d).
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def _components(components: ArrayLike) -> Array:
+    array = np.atleast_2d(np.asarray(components, dtype=np.float64))
+    if array.ndim != 2:
+        raise ValueError(f"Expected components of shape (n_components, n_features), got {array.shape}.")
+    return array
+
+
+def recovery_error(components: ArrayLike, truth: ArrayLike) -> float:
+    """‖zzᵀ − VVᵀ‖²_F, squared as in the paper: how far the subspace found is from the true one.
+
+    Computed in the span of both, so that nothing d × d is formed and small errors keep their digits.
+    """
+    z, v = _components(components), _components(truth)
+    upper = np.linalg.qr(np.vstack([z, v]).T, mode="r")
+    mine, true = upper[:, : len(z)], upper[:, len(z) :]
+    return float(np.linalg.norm(mine @ mine.T - true @ true.T) ** 2)
+
+
+def reconstruction_error(X: ArrayLike, components: ArrayLike) -> float:
+    """‖A − Azzᵀ‖_F, not squared as in the paper, for rows A that are already centred (and scaled)."""
+    z, rows = _components(components), np.asarray(X, dtype=np.float64)
+    return float(np.linalg.norm(rows - (rows @ z.T) @ z))
+
+
+def n_nonzeros(components: ArrayLike) -> int:
+    """‖z‖₀: how many of the r·d weights are not exactly zero."""
+    return int(np.count_nonzero(_components(components)))
+
+
+def share_of_small_weights(components: ArrayLike, bounds: ArrayLike) -> Array:
+    """Share of weights within [−b, b], for each bound b."""
+    magnitudes = np.abs(_components(components)).ravel()
+    return np.array([np.mean(magnitudes <= bound) for bound in np.atleast_1d(np.asarray(bounds, dtype=np.float64))])
+
+
+def adjusted_variances(captured: ArrayLike) -> Array:
+    """Sum of squares that each score adds to those before it (Zou, Hastie and Tibshirani 2006), from zᵀSz.
+
+    Scores of sparse loadings are correlated, so their variances count shared variance twice. With AZ = QR these are
+    R_jj², and R is also the triangular factor of any square root of ZᵀSZ = RᵀR: sums suffice.
+    """
+    matrix = np.asarray(captured, dtype=np.float64)
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    return np.asarray(np.diag(np.linalg.qr(root, mode="r")) ** 2)
+
+
+def explained_variance_ratio(X: ArrayLike, components: ArrayLike) -> Array:
+    """Share of the variance of X that each component adds, adjusted for correlation; X is centred here."""
+    z, rows = _components(components), np.asarray(X, dtype=np.float64)
+    centred = rows - rows.mean(axis=0)
+    scores = centred @ z.T
+    return adjusted_variances(scores.T @ scores) / float(np.sum(centred**2))
+
+
+def mean_cosine(total: Array, norms: Array, n_sites: int) -> float:
+    """Average pairwise cosine of K sites' loadings, from Σw_i and the squared norms Σ‖w_i‖² of each column.
+
+    Σ_{i≠j}⟨w_i, w_j⟩ = ‖Σw_i‖² − Σ‖w_i‖², so agreement needs nobody's own loadings. One site agrees with itself.
+    """
+    if n_sites == 1:
+        return 1.0
+    pairs = (np.einsum("ij,ij->j", total, total) - norms) / ((n_sites - 1) * norms)
+    return float(np.mean(pairs))
+
+
+def agreement(loadings: ArrayLike) -> float:
+    """Average over pairs of workers and over components of the absolute cosine; loadings are (K, r, d).
+
+    This is the paper's measure and needs every worker's loadings, so it serves simulations; fits record
+    :func:`mean_cosine`, which sums suffice for and which equals it once signs agree.
+    """
+    stacked = np.asarray(loadings, dtype=np.float64)
+    if stacked.ndim != 3:
+        raise ValueError(f"Expected loadings of shape (n_workers, n_components, n_features), got {stacked.shape}.")
+    if len(stacked) == 1:
+        return 1.0
+    unit = stacked / np.linalg.norm(stacked, axis=2, keepdims=True)
+    cosines = np.abs(np.einsum("irk,jrk->ijr", unit, unit))
+    first, second = np.triu_indices(len(unit), 1)
+    return float(cosines[first, second].mean())

@@ -1,0 +1,8 @@
+"""What runs beside the data: a site, the closed list of questions it can be asked, and its owner's policy."""
+
+from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
+from fedspca.site.policy import Policy
+from fedspca.site.queries import QUERIES, Query, Terms
+from fedspca.site.site import Site
+
+__all__ = ["QUERIES", "InvalidData", "InvalidQuery", "Policy", "Query", "Site", "SiteRefusal", "Terms"]

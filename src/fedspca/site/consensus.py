@@ -1,0 +1,203 @@
+"""The workers' side of consensus ADMM: the local primal and dual updates of FSSPCA and FASPCA.
+
+A round is one exchange. The question brings zᵗ; the site first takes the dual step that waited for it,
+uᵗ = uᵗ⁻¹ + ρ(wᵗ − zᵗ), then its primal step, and answers with terms of sums: wᵗ⁺¹ + uᵗ/ρ and a few norms.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.line_search import LineSearch, armijo, strong_wolfe
+from fedspca.linalg.operators import DeflatedRows, Frame
+from fedspca.linalg.shrinkage import smooth_abs, smooth_abs_gradient
+from fedspca.linalg.stiefel import (
+    Retraction,
+    metric_gram,
+    polar_factor,
+    project_out,
+    retraction_factor,
+    retraction_velocity,
+    tangent_projection,
+)
+
+Array = NDArray[np.float64]
+
+
+class ConsensusState(NamedTuple):
+    """What a site keeps between rounds; nothing of it ever travels."""
+
+    iteration: int  # how many primal steps were taken
+    frame: Frame
+    w: Array
+    u: Array
+    gram_w: Array  # AᵀAw, kept because the next step begins with it
+    rho: float
+    step: float  # the last step size accepted, where the next line search begins
+
+
+def begin(rows: DeflatedRows, frame: Frame, w: Array) -> ConsensusState:
+    """State before the first round: w given, u = 0."""
+    return ConsensusState(0, frame, w, np.zeros_like(w), rows.gram_product(w), rho=0.0, step=0.0)
+
+
+def dual_step(state: ConsensusState, z: Array) -> ConsensusState:
+    """U ← u + ρ(w − z), with the ρ under which w was found; before the first round there is nothing to do."""
+    if state.iteration == 0:
+        return state
+    return state._replace(u=state.u + state.rho * (state.w - z))
+
+
+@dataclass(frozen=True)
+class ReconstructionProblem:
+    """Min over wᵀGw = I of ‖A − Awwᵀ‖² + Σ λ1 ψ(w) + ⟨u, w⟩ + (ρ/2)‖w − z‖² (a constant ‖A‖² apart)."""
+
+    u: Array
+    z: Array
+    rho: float
+    lam1: Array
+    mu: float
+
+    def value(self, w: Array, gram_w: Array) -> float:
+        """Objective at w, given AᵀAw."""
+        captured = w.T @ gram_w
+        smooth = float(smooth_abs(w, self.mu).sum(axis=0) @ self.lam1) if self.lam1.any() else 0.0
+        gap = w - self.z
+        fit = float(np.sum(captured * (w.T @ w))) - 2.0 * float(np.trace(captured))
+        return fit + smooth + float(np.vdot(self.u, w)) + self.rho / 2 * float(np.vdot(gap, gap))
+
+    def gradient(self, w: Array, gram_w: Array) -> Array:
+        """Euclidean gradient at w, given AᵀAw."""
+        slope = -4.0 * gram_w + 2.0 * gram_w @ (w.T @ w) + 2.0 * w @ (w.T @ gram_w)
+        slope += self.u + self.rho * (w - self.z)
+        if self.lam1.any():
+            slope += self.lam1 * smooth_abs_gradient(w, self.mu)
+        return slope
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How a site descends: the choices of Algorithm 3 and of its extension to the generalised manifold."""
+
+    steps: int
+    search: LineSearch
+    retraction: Retraction
+    stay_in_complement: bool
+
+
+def descend(rows: DeflatedRows, problem: ReconstructionProblem, state: ConsensusState, how: Descent) -> ConsensusState:
+    """Take a few steps of steepest descent on the manifold (Algorithm 3)."""
+    w, gram_w, step = state.w, state.gram_w, state.step
+    value = problem.value(w, gram_w)
+    previous: tuple[Array, Array] | None = None
+    steepest = 0.0
+    for _ in range(how.steps):
+        gradient = problem.gradient(w, gram_w)
+        if how.stay_in_complement:
+            gradient = project_out(rows.removed, gradient)
+        direction = -tangent_projection(w, gradient, rows.removed)
+        slope = float(np.vdot(gradient, direction))
+        steepest = max(steepest, -slope)
+        # z moves on next round, so a gradient a twentieth of the first's has done its work
+        if -slope <= steepest / 400 or -slope <= 1e-28 * float(np.vdot(gradient, gradient)):
+            break
+        step = _first_trial(w, direction, previous, step, problem.rho)
+        previous = (w, direction)
+        curve = _Curve(problem, w, gram_w, direction, rows.gram_product(direction), rows.removed, how.retraction)
+        if how.search == "armijo":
+            step = armijo(curve.value, value, slope, step)
+        else:
+            step = strong_wolfe(curve.value_and_slope, value, slope, step)
+        w, gram_w, value = curve.point(step).w, curve.point(step).gram_w, curve.value(step)
+    return state._replace(w=w, gram_w=gram_w, step=step)
+
+
+def _first_trial(w: Array, direction: Array, previous: tuple[Array, Array] | None, last: float, rho: float) -> float:
+    """Barzilai and Borwein's step where there is a step before, else the last one accepted, else 1/ρ."""
+    fallback = last if last > 0 else 1.0 / max(rho, np.finfo(float).tiny)
+    if previous is None:
+        return fallback
+    moved = w - previous[0]
+    bend = abs(float(np.vdot(moved, previous[1] - direction)))
+    length = float(np.vdot(moved, moved))
+    return length / bend if 0 < length < np.inf and bend > 1e-14 * length else fallback
+
+
+class _Point(NamedTuple):
+    """A point of a curve, AᵀA times it, and the factor that brought it back to the manifold."""
+
+    theta: float
+    w: Array
+    gram_w: Array
+    factor: Array
+
+
+@dataclass
+class _Curve:
+    """θ ↦ R_w(θζ) and the problem's value along it. AᵀA acts on w and ζ once, whatever the number of trials."""
+
+    problem: ReconstructionProblem
+    w: Array
+    gram_w: Array
+    direction: Array
+    gram_direction: Array
+    removed: Array
+    retraction: Retraction
+    _last: _Point | None = None
+    _last_value: tuple[float, float] | None = None
+
+    def point(self, theta: float) -> _Point:
+        if self._last is None or self._last.theta != theta:
+            moved = self.w + theta * self.direction
+            factor = retraction_factor(metric_gram(self.removed, moved), self.retraction)
+            self._last = _Point(theta, moved @ factor, (self.gram_w + theta * self.gram_direction) @ factor, factor)
+        return self._last
+
+    def value(self, theta: float) -> float:
+        if self._last_value is None or self._last_value[0] != theta:
+            at = self.point(theta)
+            self._last_value = (theta, self.problem.value(at.w, at.gram_w))
+        return self._last_value[1]
+
+    def value_and_slope(self, theta: float) -> tuple[float, float]:
+        at = self.point(theta)
+        velocity = retraction_velocity(at.w, self.direction, at.factor, self.removed, self.retraction)
+        return self.value(theta), float(np.vdot(self.problem.gradient(at.w, at.gram_w), velocity))
+
+
+def fsspca_update(
+    rows: DeflatedRows, state: ConsensusState, problem: ReconstructionProblem, how: Descent
+) -> ConsensusState:
+    """Primal step of FSSPCA: descend on the smoothed problem."""
+    return descend(rows, replace(problem, u=state.u), state, how)
+
+
+def faspca_update(
+    rows: DeflatedRows, state: ConsensusState, z: Array, rho: float, stay_in_complement: bool
+) -> ConsensusState:
+    """Primal step of FASPCA: argmin over wᵀw = I of ‖A − Ywᵀ‖² + ⟨u, w⟩ + (ρ/2)‖w − z‖² with Y = Awᵗ.
+
+    On the manifold ‖w‖ is fixed, so the problem is linear and its solution is the polar factor of 2AᵀY − u + ρz;
+    with one column that is the numerator of Algorithm 7, normalised.
+    """
+    pull = 2.0 * state.gram_w - state.u + rho * z
+    if stay_in_complement:
+        pull = project_out(rows.removed, pull)
+    w = polar_factor(pull, rows.removed)
+    return state._replace(w=w, gram_w=rows.gram_product(w))
+
+
+def consensus_terms(state: ConsensusState, z: Array, rho: float, smooth: Callable[[Array], Array]) -> dict[str, Array]:
+    """Build the site's terms after its primal step: what the master averages, and norms for residuals and objective."""
+    gap = state.w - z
+    return {
+        "consensus": state.w + state.u / rho,
+        "gap": np.array(np.vdot(gap, gap)),
+        "norms": np.einsum("ij,ij->j", state.w, state.w),
+        "dual": np.array(np.vdot(state.u, state.u)),
+        "variance": np.array(np.vdot(state.w, state.gram_w)),
+        "smooth": smooth(state.w),
+    }

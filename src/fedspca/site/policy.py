@@ -1,0 +1,52 @@
+"""What the owner of a site's data allows."""
+
+from dataclasses import dataclass, fields
+
+from fedspca.site.errors import SiteRefusal
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The terms on which a site answers; a question that asks for more is refused before data are touched.
+
+    Parameters
+    ----------
+    min_rows : int, default=1
+        Answer only if the site holds at least this many rows. A sum over few rows says much about each of them.
+    allowed_queries : frozenset of str or None, default=None
+        The questions that may be asked, by name; None allows every question of the closed list.
+    max_rounds : int or None, default=None
+        How many questions are answered in all; None sets no limit.
+    max_components : int or None, default=None
+        How many directions one question may ask about at once; None sets no limit.
+    """
+
+    min_rows: int = 1
+    allowed_queries: frozenset[str] | None = None
+    max_rounds: int | None = None
+    max_components: int | None = None
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if limit.name != "allowed_queries" and value is not None and value < 1:
+                raise ValueError(f"The {limit.name!r} parameter of Policy must be at least 1. Got {value!r} instead.")
+        if self.allowed_queries is not None:
+            object.__setattr__(self, "allowed_queries", frozenset(self.allowed_queries))
+
+    def check(self, site: str, query: str, *, rows: int, answered: int, components: int) -> None:
+        """Raise :class:`SiteRefusal` unless the owner allows this question now."""
+        reason = self._objection(query, rows, answered, components)
+        if reason is not None:
+            raise SiteRefusal(site, query, reason)
+
+    def _objection(self, query: str, rows: int, answered: int, components: int) -> str | None:
+        if rows < self.min_rows:
+            return f"it holds {rows} rows and its policy requires at least {self.min_rows}."
+        if self.allowed_queries is not None and query not in self.allowed_queries:
+            return f"its policy allows only {', '.join(sorted(self.allowed_queries))}."
+        if self.max_rounds is not None and answered >= self.max_rounds:
+            return f"it has answered {answered} questions and its policy allows no more than {self.max_rounds}."
+        if self.max_components is not None and components > self.max_components:
+            return f"it asks about {components} directions and the policy allows at most {self.max_components}."
+        return None

@@ -1,0 +1,262 @@
+"""The closed list of questions that a site can be asked.
+
+Each question is a pure function (data, state, query) -> (state, terms). Terms are all that a site reveals, and every one
+of them is a term of a sum over the sites. The list says, in words, what each releases.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.operators import DeflatedRows, Frame, Rows, StandardisedRows, column_sums, squared_deviations
+from fedspca.linalg.shrinkage import smooth_abs
+from fedspca.linalg.stiefel import polar_factor, project_out
+from fedspca.site.consensus import (
+    ConsensusState,
+    Descent,
+    ReconstructionProblem,
+    begin,
+    consensus_terms,
+    dual_step,
+    faspca_update,
+    fsspca_update,
+)
+from fedspca.site.errors import InvalidQuery
+
+Array = NDArray[np.float64]
+Scalar: TypeAlias = float | int | str
+Terms: TypeAlias = dict[str, Array]
+State: TypeAlias = ConsensusState | None
+
+CURVATURE_POWER = 16  # the power mean of the sites' curvatures is within K^(1/16) of their maximum
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """One question to all sites: its name, the arrays to broadcast, the scalars."""
+
+    name: str
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    scalars: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of what is sent to each site."""
+        return sum(array.nbytes for array in self.arrays.values()) + 8 * len(self.scalars)
+
+
+class SiteData:
+    """A site's rows, seen in the frame that a question names."""
+
+    def __init__(self, site: str, rows: Rows) -> None:
+        self.site = site
+        self.rows = rows
+        self._standardised: StandardisedRows | None = None
+
+    def seen_in(self, frame: Frame) -> DeflatedRows:
+        """Rows in this frame. The last operator is kept, for the Gram matrix that it may have cached."""
+        last = self._standardised
+        if last is None or not (np.array_equal(last.mean, frame.mean) and np.array_equal(last.scale, frame.scale)):
+            last = self._standardised = StandardisedRows(self.rows, frame.mean, frame.scale)
+        return DeflatedRows(last, frame.removed)
+
+
+def _frame(query: Query) -> Frame:
+    return Frame(query.arrays["mean"], query.arrays["scale"], query.arrays["removed"])
+
+
+def moments(data: SiteData, state: State, _query: Query) -> tuple[State, Terms]:
+    """n and Σx, with a count for each feature."""
+    n, d = data.rows.shape
+    return state, {"rows": np.array(float(n)), "counts": np.full(d, float(n)), "sums": column_sums(data.rows)}
+
+
+def deviations(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Σ(x − μ)² by feature, about the mean of all sites."""
+    return state, {"squares": squared_deviations(data.rows, query.arrays["mean"])}
+
+
+def gram_product(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """AᵀAQ for the directions Q that were asked."""
+    return state, {"product": data.seen_in(_frame(query)).gram_product(query.arrays["directions"])}
+
+
+def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """QᵀAᵀAQ, r × r: all that explained variance and reconstruction error need."""
+    directions = query.arrays["directions"]
+    return state, {"captured": directions.T @ data.seen_in(_frame(query)).gram_product(directions)}
+
+
+def curvature(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """(σ_max(A)²/reference)¹⁶, whose sum yields a power mean: the sites' largest curvature without any one's."""
+    relative = data.seen_in(_frame(query)).largest_eigenvalue() / float(query.scalars["reference"])
+    return state, {"curvature": np.array(relative**CURVATURE_POWER)}
+
+
+def faspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """One consensus round of FASPCA (Algorithms 6 and 7, and their block form)."""
+    z, rho = query.arrays["z"], float(query.scalars["rho"])
+    before = dual_step(_consensus_state(data, state, query), z)
+    rows = data.seen_in(before.frame)
+    after = faspca_update(rows, before, z, rho, query.scalars["deflation"] == "orthogonal")
+    after = after._replace(iteration=before.iteration + 1, rho=rho)
+    return after, consensus_terms(after, z, rho, lambda w: np.zeros(w.shape[1]))
+
+
+def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """One consensus round of FSSPCA (Algorithms 1 and 3, on the generalised manifold once there are removed ones)."""
+    z, rho, mu = query.arrays["z"], float(query.scalars["rho"]), float(query.scalars["mu"])
+    before = dual_step(_consensus_state(data, state, query), z)
+    rows = data.seen_in(before.frame)
+    how = Descent(
+        steps=int(query.scalars["steps"]),
+        search=query.scalars["search"],  # type: ignore[arg-type]
+        retraction=query.scalars["retraction"],  # type: ignore[arg-type]
+        stay_in_complement=query.scalars["deflation"] == "orthogonal",
+    )
+    problem = ReconstructionProblem(before.u, z, rho, query.arrays["lam1"], mu)
+    after = fsspca_update(rows, before, problem, how)._replace(iteration=before.iteration + 1, rho=rho)
+    return after, consensus_terms(after, z, rho, lambda w: smooth_abs(w, mu).sum(axis=0))
+
+
+def _consensus_state(data: SiteData, state: State, query: Query) -> ConsensusState:
+    """State in which this round finds the site: begun anew in round 0, else the one that the last round left."""
+    iteration = int(query.scalars["iteration"])
+    if iteration == 0:
+        missing = {"mean", "scale", "removed"} - set(query.arrays)
+        if missing:
+            raise InvalidQuery(data.site, query.name, f"round 0 must bring {', '.join(sorted(missing))}.")
+        frame = _frame(query)
+        return begin(data.seen_in(frame), frame, _starting_point(data, frame, query))
+    if state is None or state.iteration != iteration or state.w.shape != query.arrays["z"].shape:
+        here = "nothing" if state is None else f"round {state.iteration} with {state.w.shape[1]} loading(s)"
+        reason = f"round {iteration} was asked and the site expects {here}; begin again from round 0."
+        raise InvalidQuery(data.site, query.name, reason)
+    return state
+
+
+def _starting_point(data: SiteData, frame: Frame, query: Query) -> Array:
+    """Start at the common point where one is given, else, as the paper does, at a random one of the site's own."""
+    if "start" in query.arrays:
+        return query.arrays["start"]
+    # seeded by the site's name as well: independent between sites, and the same whatever their order
+    rng = np.random.default_rng([int(query.scalars["seed"]), crc32(data.site.encode())])
+    return polar_factor(project_out(frame.removed, rng.standard_normal(query.arrays["z"].shape)), frame.removed)
+
+
+Shape: TypeAlias = tuple[str, ...]
+FRAME: Mapping[str, Shape] = {"mean": ("d",), "scale": ("d",), "removed": ("d", "q")}
+CONSENSUS_OPTIONAL: Mapping[str, Shape] = {**FRAME, "start": ("d", "r")}
+CONSENSUS_SCALARS: Mapping[str, type | frozenset[str]] = {
+    "iteration": int,
+    "rho": float,
+    "seed": int,
+    "deflation": frozenset({"orthogonal", "generalized"}),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question's answer, what it releases in words, and the form in which it must be put."""
+
+    answer: Callable[[SiteData, State, Query], tuple[State, Terms]]
+    releases: str
+    arrays: Mapping[str, Shape] = field(default_factory=dict)
+    optional: Mapping[str, Shape] = field(default_factory=dict)
+    scalars: Mapping[str, type | frozenset[str]] = field(default_factory=dict)
+
+    def components(self, query: Query) -> int:
+        """Count the directions that the question asks about."""
+        asked = [array.shape[1] for name, array in query.arrays.items() if name != "removed" and array.ndim == 2]
+        return max(asked, default=0)
+
+    def validate(self, site: str, d: int, query: Query) -> None:
+        """Raise :class:`InvalidQuery` unless every array and scalar is there, of its type and shape, and finite."""
+        problem = self._array_problem(d, query) or self._scalar_problem(query)
+        if problem is not None:
+            raise InvalidQuery(site, query.name, problem)
+
+    def _array_problem(self, d: int, query: Query) -> str | None:
+        known = {**self.arrays, **self.optional}
+        if missing := sorted(set(self.arrays) - set(query.arrays)):
+            return f"it lacks {', '.join(missing)}."
+        if unknown := sorted(set(query.arrays) - set(known)):
+            return f"it brings {', '.join(unknown)}, which the question does not take."
+        sizes = {"d": d}
+        for name, array in query.arrays.items():
+            if array.dtype != np.float64 or array.ndim != len(known[name]):
+                return f"{name} must be a float64 array of {len(known[name])} dimension(s)."
+            for symbol, size in zip(known[name], array.shape, strict=True):
+                if sizes.setdefault(symbol, size) != size:
+                    return f"{name} has shape {array.shape} where {symbol} is {sizes[symbol]}."
+            if array.ndim == 2 and array.shape[1] > d:
+                return f"{name} has {array.shape[1]} columns for {d} features."
+            if not np.isfinite(array).all():
+                return f"{name} contains NaN or infinity."
+        if "scale" in query.arrays and not (query.arrays["scale"] > 0).all():
+            return "scale must be positive."
+        return None
+
+    def _scalar_problem(self, query: Query) -> str | None:
+        if set(query.scalars) != set(self.scalars):
+            return f"it takes the scalars {sorted(self.scalars)} and got {sorted(query.scalars)}."
+        for name, kind in self.scalars.items():
+            value = query.scalars[name]
+            if isinstance(kind, frozenset):
+                if value not in kind:
+                    return f"{name} must be one of {sorted(kind)}, got {value!r}."
+            elif not isinstance(value, kind) or isinstance(value, bool):
+                return f"{name} must be of type {kind.__name__}, got {value!r}."
+            elif isinstance(value, float) and not (np.isfinite(value) and value > 0):
+                return f"{name} must be positive and finite, got {value!r}."
+            elif isinstance(value, int) and value < 0:
+                return f"{name} must not be negative, got {value!r}."
+        return None
+
+
+QUERIES: Mapping[str, Question] = {
+    "moments": Question(moments, "the number of rows, and for each feature the count and the sum of its values"),
+    "deviations": Question(
+        deviations, "for each feature the sum of squared deviations from the joint mean", arrays={"mean": ("d",)}
+    ),
+    "gram_product": Question(
+        gram_product,
+        "the covariance (times n) applied to the directions asked, d numbers a direction",
+        arrays={**FRAME, "directions": ("d", "m")},
+    ),
+    "captured_variance": Question(
+        captured_variance,
+        "the covariances (times n) between the scores on the directions asked, r × r numbers",
+        arrays={**FRAME, "directions": ("d", "r")},
+    ),
+    "curvature": Question(
+        curvature,
+        "a high power of the largest eigenvalue of the covariance (times n), one number",
+        arrays=FRAME,
+        scalars={"reference": float},
+    ),
+    "faspca_step": Question(
+        faspca_step,
+        "the local loadings plus the scaled dual variable, d × r numbers, and a few norms",
+        arrays={"z": ("d", "r")},
+        optional=CONSENSUS_OPTIONAL,
+        scalars=CONSENSUS_SCALARS,
+    ),
+    "fsspca_step": Question(
+        fsspca_step,
+        "the local loadings plus the scaled dual variable, d × r numbers, and a few norms",
+        arrays={"z": ("d", "r"), "lam1": ("r",)},
+        optional=CONSENSUS_OPTIONAL,
+        scalars={
+            **CONSENSUS_SCALARS,
+            "mu": float,
+            "steps": int,
+            "search": frozenset({"armijo", "wolfe"}),
+            "retraction": frozenset({"qr", "polar"}),
+        },
+    ),
+}

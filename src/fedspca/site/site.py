@@ -1,0 +1,127 @@
+"""One owner's rows, local state and policy, and the answers they give."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from fedspca.linalg.operators import Rows
+from fedspca.site.errors import InvalidData, InvalidQuery
+from fedspca.site.policy import Policy
+from fedspca.site.queries import QUERIES, Query, SiteData, State, Terms
+
+
+class Site:
+    """One owner of rows: answers the questions its policy allows, each with terms of a sum.
+
+    Parameters
+    ----------
+    name : str
+        The site's name in the federation; errors and logs use it.
+    X : array-like or scipy sparse matrix of shape (n_rows, n_features)
+        The rows. Dense single or double precision and CSR are kept as they are, without a copy.
+    policy : Policy, optional
+        What the owner allows; by default every question of the closed list.
+    feature_names : sequence of str, optional
+        The columns' names; by default those of a DataFrame, or ``x0``, ``x1``, …
+    """
+
+    def __init__(
+        self, name: str, X: Any, *, policy: Policy | None = None, feature_names: Sequence[str] | None = None
+    ) -> None:
+        self.name = str(name)
+        self.policy = policy or Policy()
+        if feature_names is None and hasattr(X, "columns"):
+            feature_names = [str(column) for column in X.columns]
+        rows = _as_rows(self.name, X)
+        self.feature_names = _checked_names(self.name, feature_names, rows.shape[1])
+        _check_finite(self.name, rows, self.feature_names)
+        self._data = SiteData(self.name, rows)
+        self._state: State = None
+        self._answered = 0
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Site({self.name!r}, {self.n_rows} rows, {self.n_features} features)"
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows the site holds."""
+        return int(self._data.rows.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """How many columns the rows have."""
+        return int(self._data.rows.shape[1])
+
+    def answer(self, query: Query) -> Terms:
+        """Answer one question with this site's terms of the sum, or raise a :class:`SiteError` that says why not."""
+        with self._lock:
+            if query.name not in QUERIES:
+                known = ", ".join(sorted(QUERIES))
+                raise InvalidQuery(self.name, query.name, f"there is no such question; there are {known}.")
+            question = QUERIES[query.name]
+            self.policy.check(
+                self.name, query.name, rows=self.n_rows, answered=self._answered, components=question.components(query)
+            )
+            question.validate(self.name, self.n_features, query)
+            self._state, terms = question.answer(self._data, self._state, query)
+            self._answered += 1
+            return terms
+
+
+def _as_rows(site: str, X: Any) -> Rows:
+    """Rows as a dense array or CSR, float32 or float64; copied only where the type must change."""
+    if sp.issparse(X):
+        rows: Any = X.tocsr()
+    else:
+        try:
+            rows = np.asarray(X)
+        except ValueError as error:
+            raise InvalidData(f"Site {site!r}: the rows are not a rectangular table of numbers ({error}).") from None
+    if rows.ndim != 2:
+        raise InvalidData(f"Site {site!r}: expected a table of rows and columns, got {rows.ndim} dimension(s).")
+    if rows.dtype.kind not in "fiub":
+        kind = "complex numbers" if rows.dtype.kind == "c" else f"values of type {rows.dtype}"
+        raise InvalidData(f"Site {site!r}: the rows must be real numbers, got {kind}. Encode or leave out such columns.")
+    if 0 in rows.shape:
+        what = "rows" if rows.shape[0] == 0 else "columns"
+        raise InvalidData(f"Site {site!r}: the table has no {what} (its shape is {rows.shape}).")
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    return rows  # type: ignore[no-any-return]
+
+
+def _checked_names(site: str, names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"x{j}" for j in range(n_features))
+    names = tuple(str(name) for name in names)
+    if len(names) != n_features:
+        raise InvalidData(f"Site {site!r}: {len(names)} feature names were given for {n_features} columns.")
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InvalidData(f"Site {site!r}: feature names must be unique; given more than once: {', '.join(twice[:5])}.")
+    return names
+
+
+def _check_finite(site: str, rows: Rows, names: tuple[str, ...]) -> None:
+    """Refuse NaN and infinity by column name. Absurdly large values are refused too: their squares would overflow."""
+    values = rows if isinstance(rows, np.ndarray) else rows.data
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.sum(values, dtype=np.float64)
+    if np.isfinite(total) and np.abs(values).max(initial=0.0) < 1e150:
+        return
+    bad = ~(np.abs(values) < 1e150)
+    if isinstance(rows, np.ndarray):
+        row, column = np.argwhere(bad)[0]
+    else:
+        at = int(np.argmax(bad))
+        row, column = int(np.searchsorted(rows.indptr, at, side="right") - 1), rows.indices[at]
+    value = rows[row, column]
+    what = "NaN" if np.isnan(value) else "infinity (inf)" if np.isinf(value) else f"a value too large ({value:.3g})"
+    raise InvalidData(
+        f"Input contains NaN, infinity or a value too large. Site {site!r}, column {names[column]!r} (number {column}): "
+        f"{int(bad.sum())} such value(s) in all, the first, {what}, in row {row}. Impute or remove them first."
+    )

@@ -1,0 +1,1 @@
+"""The coordinator's side: solvers written against ``federation.sum`` and nothing else."""

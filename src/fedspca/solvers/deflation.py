@@ -1,0 +1,110 @@
+"""Loadings in stages (Algorithm 4): solve for some, remove their directions, solve for more."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.operators import Frame
+from fedspca.site.queries import Query
+from fedspca.solvers.consensus import Consensus, Control, Method, reach_consensus
+from fedspca.solvers.finish import Finish, finish, with_fixed_signs
+from fedspca.solvers.rounds import Rounds
+from fedspca.solvers.start import frame_arrays, largest_curvature, leading_subspace
+from fedspca.solvers.stopping import StopReason
+
+Array = NDArray[np.float64]
+Deflation = Literal["orthogonal", "generalized"]
+Init: TypeAlias = Literal["warm", "random"] | Array
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings that both of the paper's methods share.
+
+    Attributes
+    ----------
+    block_sizes : sequence of int
+        How many loadings each stage solves for: r_1, r_2, … of Algorithm 4.
+    rho : sequence of (float or "auto")
+        The penalty of the augmented Lagrangian, one a stage.
+    adaptive_rho : bool or None
+        Whether ρ may grow; None lets only an automatic one.
+    init : "warm", "random" or ndarray of shape (d, r)
+        Where the sites begin.
+    finish : "sparse" or "qf"
+        The last step of each stage.
+    tol : float
+        The relative residual at which consensus is reached.
+    max_rounds : int
+        The most rounds that one stage may take.
+    """
+
+    block_sizes: Sequence[int]
+    rho: Sequence[float | Literal["auto"]]
+    adaptive_rho: bool | None
+    init: Init
+    finish: Finish
+    tol: float
+    max_rounds: int
+
+
+@dataclass(frozen=True)
+class Loadings:
+    """Loadings of all stages, and how each stage ended."""
+
+    w: Array
+    stages: tuple[Consensus, ...]
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Converged if every stage did, else why the first that did not stopped."""
+        reasons = [stage.stop_reason for stage in self.stages if stage.stop_reason is not StopReason.CONVERGED]
+        return reasons[0] if reasons else StopReason.CONVERGED
+
+
+def solve_in_stages(
+    rounds: Rounds, frame: Frame, plan: Plan, method: Callable[[slice], Method], rng: np.random.Generator
+) -> Loadings:
+    """Solve for the loadings of each stage off the directions of those before it.
+
+    Each stage's loadings are orthonormal before they are removed, so that I − ZZᵀ is the projection it is meant to be.
+    """
+    found, stages = np.zeros((len(frame.mean), 0)), []
+    for stage, size in enumerate(plan.block_sizes):
+        rounds.stage = stage
+        columns = slice(found.shape[1], found.shape[1] + size)
+        consensus = _solve_stage(rounds, frame, plan, stage, columns, method(columns), rng)
+        w = with_fixed_signs(finish(consensus.z, consensus.mean_w, frame.removed, plan.finish))
+        found, frame = np.hstack([found, w]), frame.without(w)
+        stages.append(consensus)
+        if consensus.stop_reason is StopReason.CALLBACK:
+            break
+    return Loadings(found, tuple(stages))
+
+
+def _solve_stage(
+    rounds: Rounds, frame: Frame, plan: Plan, stage: int, columns: slice, method: Method, rng: np.random.Generator
+) -> Consensus:
+    size = columns.stop - columns.start
+    rho, start = plan.rho[stage], None
+    if isinstance(plan.init, np.ndarray):
+        start = finish(plan.init[:, columns], plan.init[:, columns], frame.removed, "qf")
+    if rho == "auto" or isinstance(plan.init, str) and plan.init == "warm":
+        leading = leading_subspace(rounds, frame, size, rng)
+        if isinstance(plan.init, str) and plan.init == "warm":
+            start = leading.vectors
+        if rho == "auto":
+            # a ρ below the pull of the penalty would need as many rounds as the one is smaller than the other
+            rho = max(largest_curvature(rounds, frame, leading.values[0]), method.lam.max() / rounds.n_sites)
+    method = replace(method, scalars={**method.scalars, "seed": int(rng.integers(2**31))})
+    adaptive = plan.rho[stage] == "auto" if plan.adaptive_rho is None else plan.adaptive_rho
+    control = Control(float(rho), adaptive, plan.tol, plan.max_rounds)
+    return reach_consensus(rounds, frame, start, (len(frame.mean), size), method, control)
+
+
+def captured_variance(rounds: Rounds, frame: Frame, w: Array) -> Array:
+    """WᵀSW, by one sum."""
+    return rounds.sum(Query("captured_variance", {**frame_arrays(frame), "directions": w}))["captured"]

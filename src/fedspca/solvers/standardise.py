@@ -1,0 +1,78 @@
+"""Centring and scaling from sums: the joint mean and spread, never a site's own."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.federation.base import Federation
+from fedspca.linalg.operators import Frame
+from fedspca.linalg.stiefel import nothing_removed
+from fedspca.site.errors import InvalidData
+from fedspca.site.queries import Query
+
+Array = NDArray[np.float64]
+
+
+class ConstantFeatureWarning(UserWarning):
+    """Some features have the same value in every row of every site."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Joint moments of the rows of all sites.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows in all.
+    mean : ndarray of shape (d,)
+        The joint mean.
+    scale : ndarray of shape (d,)
+        What features are divided by: the joint standard deviation (ddof = 1) if scaling was asked for, else 1.
+    total : float
+        ‖A‖²: the sum of squares of the centred, scaled rows.
+    constant : ndarray of bool of shape (d,)
+        Features with one value in every row of every site.
+    """
+
+    n_rows: int
+    mean: Array
+    scale: Array
+    total: float
+    constant: NDArray[np.bool_]
+
+    @property
+    def frame(self) -> Frame:
+        """The frame in which rows are centred and scaled by these moments."""
+        return Frame(self.mean, self.scale, nothing_removed(len(self.mean)))
+
+
+def standardise(federation: Federation, *, scale: bool) -> Moments:
+    """Find the joint mean and spread by two sums.
+
+    Squares are summed about the joint mean, in a second sum: Σx² alone would lose its digits where means are large.
+    """
+    first = federation.sum(Query("moments"))
+    n = round(first.number("rows"))
+    if n < 2:
+        raise InvalidData(f"Found array with {n} sample(s): the sites hold one row in all; variance needs two or more.")
+    mean = first["sums"] / first["counts"]
+    squares = federation.sum(Query("deviations", {"mean": mean}))["squares"]
+    # the mean of n equal numbers is off by as much as n roundings, and their spread by the square of that
+    constant = squares <= n * (n * np.finfo(float).eps * np.abs(mean)) ** 2
+    if constant.all():
+        raise InvalidData("Every feature is constant over all sites, so there is no variance to explain.")
+    if constant.any():
+        named = [federation.feature_names[j] for j in np.flatnonzero(constant)]
+        more = f" and {len(named) - 5} more" if len(named) > 5 else ""
+        warnings.warn(
+            f"{len(named)} feature(s) have one value in every row of every site and get a weight of zero: "
+            f"{', '.join(named[:5])}{more}.",
+            ConstantFeatureWarning,
+            stacklevel=2,
+        )
+    squares = np.where(constant, 0.0, squares)
+    divisor = np.where(constant, 1.0, np.sqrt(squares / (n - 1))) if scale else np.ones(len(mean))
+    return Moments(n, mean, divisor, float(np.sum(squares / divisor**2)), constant)

@@ -1,0 +1,29 @@
+"""When consensus is reached: relative primal and dual residuals, and the reason why a solver stopped."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class StopReason(Enum):
+    """Why a solver stopped."""
+
+    CONVERGED = "converged"
+    MAX_ROUNDS = "max_rounds"
+    CALLBACK = "stopped by a callback"
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """How far the sites are from agreement (primal) and the agreement from standing still (dual), both relative.
+
+    The primal residual is √(Σ‖w_i − z‖² / Σ‖w_i‖²). The dual one is √K ρ‖z − z_before‖ relative to the forces in
+    balance: the larger of √Σ‖u_i‖² and the size of the sites' gradients, which captured variance bounds from below.
+    """
+
+    primal: float
+    dual: float
+
+    @property
+    def worst(self) -> float:
+        """The larger of the two."""
+        return max(self.primal, self.dual)
