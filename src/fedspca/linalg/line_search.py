@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import line_search
 
+Array = NDArray[np.float64]
 LineSearch = Literal["armijo", "wolfe"]
 Curve = Callable[[float], tuple[float, float]]  # θ -> φ(θ), φ'(θ)
 
@@ -34,17 +36,23 @@ def strong_wolfe(curve: Curve, value0: float, slope0: float, start: float) -> fl
     """
     seen: dict[float, tuple[float, float]] = {}
 
-    def at(scaled: np.ndarray) -> tuple[float, float]:
+    def at(scaled: Array) -> tuple[float, float]:
         theta = float(scaled[0]) * start
         if theta not in seen:
             seen[theta] = curve(theta)
         return seen[theta]
 
+    def value(scaled: Array) -> float:
+        return at(scaled)[0]
+
+    def slope(scaled: Array) -> Array:
+        return np.array([at(scaled)[1] * start])
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy warns when it finds no step; the fallback answers that
         found = line_search(
-            lambda x: at(x)[0],
-            lambda x: np.array([at(x)[1] * start]),
+            value,
+            slope,
             np.zeros(1),
             np.ones(1),
             gfk=np.array([slope0 * start]),

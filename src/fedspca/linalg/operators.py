@@ -6,7 +6,7 @@ A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). X stays as it is in memory: products
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,7 +34,7 @@ def row_blocks(rows: Rows) -> Iterator[Rows]:
         yield rows[start : start + step].astype(np.float64, copy=False)
 
 
-def thin_product(block: Rows, x: Array) -> Array:
+def thin_product(block: Any, x: Array) -> Array:
     """Multiply a block by a few columns. BLAS packs for a wide product; a narrow one in cache is faster by columns."""
     if isinstance(block, np.ndarray) and x.shape[1] <= 4 and block.size <= 1 << 17:
         return np.stack([block @ column for column in x.T], axis=1)
@@ -121,7 +121,7 @@ class StandardisedRows:
         if not isinstance(self.rows, np.ndarray) or n < d or d > GRAM_MAX_FEATURES:
             return False
         self._columns_multiplied += columns
-        return 4 * self._columns_multiplied > d
+        return bool(4 * self._columns_multiplied > d)
 
     def _gram_matrix(self) -> Array:
         if self._gram is None:

@@ -80,7 +80,7 @@ def retraction_velocity(point: Array, direction: Array, factor: Array, removed: 
         omega = lower - lower.T
     else:
         stretch = np.linalg.inv(factor)
-        omega = solve_sylvester(stretch, stretch, inner - inner.T)
+        omega = np.asarray(solve_sylvester(stretch, stretch, inner - inner.T), dtype=np.float64)
     return np.asarray(point @ omega + (direction - point @ inner) @ factor)
 
 

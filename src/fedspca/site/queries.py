@@ -1,7 +1,7 @@
 """The closed list of questions that a site can be asked.
 
-Each question is a pure function (data, state, query) -> (state, terms). Terms are all that a site reveals, and every one
-of them is a term of a sum over the sites. The list says, in words, what each releases.
+Each question is a pure function (data, state, query) -> (state, terms). Terms are all that a site reveals, and each
+is a term of a sum over the sites. The list says, in words, what each releases.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,14 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import DeflatedRows, Frame, Rows, StandardisedRows, column_sums, squared_deviations
+from fedspca.linalg.operators import (
+    DeflatedRows,
+    Frame,
+    Rows,
+    StandardisedRows,
+    column_sums,
+    squared_deviations,
+)
 from fedspca.linalg.shrinkage import smooth_abs
 from fedspca.linalg.stiefel import polar_factor, project_out
 from fedspca.site.consensus import (
@@ -70,7 +77,7 @@ def _frame(query: Query) -> Frame:
 
 
 def moments(data: SiteData, state: State, _query: Query) -> tuple[State, Terms]:
-    """n and Σx, with a count for each feature."""
+    """N and Σx, with a count for each feature."""
     n, d = data.rows.shape
     return state, {"rows": np.array(float(n)), "counts": np.full(d, float(n)), "sums": column_sums(data.rows)}
 
@@ -221,7 +228,9 @@ class Question:
 QUERIES: Mapping[str, Question] = {
     "moments": Question(moments, "the number of rows, and for each feature the count and the sum of its values"),
     "deviations": Question(
-        deviations, "for each feature the sum of squared deviations from the joint mean", arrays={"mean": ("d",)}
+        deviations,
+        "for each feature the sum of squared deviations from the joint mean",
+        arrays={"mean": ("d",)},
     ),
     "gram_product": Question(
         gram_product,

@@ -12,6 +12,8 @@ from fedspca.site.errors import InvalidData, InvalidQuery
 from fedspca.site.policy import Policy
 from fedspca.site.queries import QUERIES, Query, SiteData, State, Terms
 
+TOO_LARGE = 1e150  # its square is the largest number there is
+
 
 class Site:
     """One owner of rows: answers the questions its policy allows, each with terms of a sum.
@@ -64,7 +66,11 @@ class Site:
                 raise InvalidQuery(self.name, query.name, f"there is no such question; there are {known}.")
             question = QUERIES[query.name]
             self.policy.check(
-                self.name, query.name, rows=self.n_rows, answered=self._answered, components=question.components(query)
+                self.name,
+                query.name,
+                rows=self.n_rows,
+                answered=self._answered,
+                components=question.components(query),
             )
             question.validate(self.name, self.n_features, query)
             self._state, terms = question.answer(self._data, self._state, query)
@@ -74,8 +80,9 @@ class Site:
 
 def _as_rows(site: str, X: Any) -> Rows:
     """Rows as a dense array or CSR, float32 or float64; copied only where the type must change."""
+    rows: Any
     if sp.issparse(X):
-        rows: Any = X.tocsr()
+        rows = X.tocsr()  # type: ignore[attr-defined]
     else:
         try:
             rows = np.asarray(X)
@@ -85,7 +92,9 @@ def _as_rows(site: str, X: Any) -> Rows:
         raise InvalidData(f"Site {site!r}: expected a table of rows and columns, got {rows.ndim} dimension(s).")
     if rows.dtype.kind not in "fiub":
         kind = "complex numbers" if rows.dtype.kind == "c" else f"values of type {rows.dtype}"
-        raise InvalidData(f"Site {site!r}: the rows must be real numbers, got {kind}. Encode or leave out such columns.")
+        raise InvalidData(
+            f"Site {site!r}: the rows must be real numbers, got {kind}. Encode or leave out such columns."
+        )
     if 0 in rows.shape:
         what = "rows" if rows.shape[0] == 0 else "columns"
         raise InvalidData(f"Site {site!r}: the table has no {what} (its shape is {rows.shape}).")
@@ -107,13 +116,13 @@ def _checked_names(site: str, names: Sequence[str] | None, n_features: int) -> t
 
 
 def _check_finite(site: str, rows: Rows, names: tuple[str, ...]) -> None:
-    """Refuse NaN and infinity by column name. Absurdly large values are refused too: their squares would overflow."""
+    """Refuse NaN and infinity by column name, and values so large that their squares would overflow."""
     values = rows if isinstance(rows, np.ndarray) else rows.data
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.sum(values, dtype=np.float64)
-    if np.isfinite(total) and np.abs(values).max(initial=0.0) < 1e150:
+    # NaN travels through both, and neither makes a copy of the rows
+    lowest, highest = float(values.min(initial=0.0)), float(values.max(initial=0.0))
+    if lowest > -TOO_LARGE and highest < TOO_LARGE:
         return
-    bad = ~(np.abs(values) < 1e150)
+    bad = ~(np.abs(values.astype(np.float64)) < TOO_LARGE)
     if isinstance(rows, np.ndarray):
         row, column = np.argwhere(bad)[0]
     else:
@@ -122,6 +131,6 @@ def _check_finite(site: str, rows: Rows, names: tuple[str, ...]) -> None:
     value = rows[row, column]
     what = "NaN" if np.isnan(value) else "infinity (inf)" if np.isinf(value) else f"a value too large ({value:.3g})"
     raise InvalidData(
-        f"Input contains NaN, infinity or a value too large. Site {site!r}, column {names[column]!r} (number {column}): "
+        f"Input contains NaN, infinity or too large a value. Site {site!r}, column {names[column]!r} (no. {column}): "
         f"{int(bad.sum())} such value(s) in all, the first, {what}, in row {row}. Impute or remove them first."
     )

@@ -10,7 +10,7 @@ from fedspca.linalg.operators import Frame
 from fedspca.linalg.shrinkage import soft_threshold
 from fedspca.metrics import mean_cosine
 from fedspca.site.queries import Query, Scalar
-from fedspca.solvers.rounds import Rounds, StoppedByCallback
+from fedspca.solvers.rounds import Rounds
 from fedspca.solvers.start import frame_arrays
 from fedspca.solvers.stopping import Residuals, StopReason
 
@@ -21,7 +21,7 @@ PATIENCE = 50  # rounds without progress after which the sites are held together
 
 @dataclass(frozen=True)
 class Method:
-    """What distinguishes FSSPCA from FASPCA for the master: the question, and the penalties that enter its objective."""
+    """What distinguishes FSSPCA from FASPCA for the master: the question, and the penalties in its objective."""
 
     query: str
     arrays: dict[str, Array]
@@ -52,7 +52,12 @@ class Consensus:
 
 
 def reach_consensus(
-    rounds: Rounds, frame: Frame, start: Array | None, shape: tuple[int, int], method: Method, control: Control
+    rounds: Rounds,
+    frame: Frame,
+    start: Array | None,
+    shape: tuple[int, int],
+    method: Method,
+    control: Control,
 ) -> Consensus:
     """Minimise Σ f_i(w_i) + λ‖z‖₁ subject to w_i = z over the manifold, by consensus ADMM.
 
@@ -106,22 +111,28 @@ def _residuals(answer: Aggregate, w_sum: Array, z: Array, z_before: Array, rho: 
 
 
 def _report(
-    rounds: Rounds, answer: Aggregate, method: Method, w_sum: Array, z: Array, rho: float, residuals: Residuals, tol: float
+    rounds: Rounds,
+    answer: Aggregate,
+    method: Method,
+    w_sum: Array,
+    z: Array,
+    rho: float,
+    residuals: Residuals,
+    tol: float,
 ) -> StopReason | None:
     """Record the round; say whether and why it is the last."""
     penalty = float(method.lam @ np.abs(z).sum(axis=0)) + float(method.lam1 @ answer["smooth"])
-    try:
-        rounds.report(
-            objective=penalty - answer.number("variance"),
-            primal_residual=residuals.primal,
-            dual_residual=residuals.dual,
-            rho=float(rho),
-            nonzeros=int(np.count_nonzero(z)),
-            agreement=mean_cosine(w_sum, answer["norms"], answer.n_sites),
-        )
-    except StoppedByCallback:
-        return StopReason.CALLBACK
-    return StopReason.CONVERGED if residuals.worst <= tol else None
+    rounds.report(
+        objective=penalty - answer.number("variance"),
+        primal_residual=residuals.primal,
+        dual_residual=residuals.dual,
+        rho=float(rho),
+        nonzeros=int(np.count_nonzero(z)),
+        agreement=mean_cosine(w_sum, answer["norms"], answer.n_sites),
+    )
+    if residuals.worst <= tol:
+        return StopReason.CONVERGED
+    return StopReason.CALLBACK if rounds.stop_requested else None
 
 
 def _growth(residuals: Residuals, primals: list[float], tol: float) -> float:

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.operators import Frame
-from fedspca.site.queries import Query
+from fedspca.linalg.stiefel import project_out
+from fedspca.site.queries import Query, Scalar
 from fedspca.solvers.consensus import Consensus, Control, Method, reach_consensus
-from fedspca.solvers.finish import Finish, finish, with_fixed_signs
+from fedspca.solvers.finish import Deflation, Finish, finish, q_factor, with_fixed_signs
 from fedspca.solvers.rounds import Rounds
 from fedspca.solvers.start import frame_arrays, largest_curvature, leading_subspace
 from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
-Deflation = Literal["orthogonal", "generalized"]
 Init: TypeAlias = Literal["warm", "random"] | Array
 
 
@@ -34,6 +34,8 @@ class Plan:
         Whether ρ may grow; None lets only an automatic one.
     init : "warm", "random" or ndarray of shape (d, r)
         Where the sites begin.
+    deflation : "orthogonal" or "generalized"
+        Whether loadings stay off the removed directions throughout, or are projected off them at the end.
     finish : "sparse" or "qf"
         The last step of each stage.
     tol : float
@@ -46,6 +48,7 @@ class Plan:
     rho: Sequence[float | Literal["auto"]]
     adaptive_rho: bool | None
     init: Init
+    deflation: Deflation
     finish: Finish
     tol: float
     max_rounds: int
@@ -77,7 +80,7 @@ def solve_in_stages(
         rounds.stage = stage
         columns = slice(found.shape[1], found.shape[1] + size)
         consensus = _solve_stage(rounds, frame, plan, stage, columns, method(columns), rng)
-        w = with_fixed_signs(finish(consensus.z, consensus.mean_w, frame.removed, plan.finish))
+        w = with_fixed_signs(finish(consensus, frame.removed, plan.finish, plan.deflation))
         found, frame = np.hstack([found, w]), frame.without(w)
         stages.append(consensus)
         if consensus.stop_reason is StopReason.CALLBACK:
@@ -86,20 +89,27 @@ def solve_in_stages(
 
 
 def _solve_stage(
-    rounds: Rounds, frame: Frame, plan: Plan, stage: int, columns: slice, method: Method, rng: np.random.Generator
+    rounds: Rounds,
+    frame: Frame,
+    plan: Plan,
+    stage: int,
+    columns: slice,
+    method: Method,
+    rng: np.random.Generator,
 ) -> Consensus:
     size = columns.stop - columns.start
     rho, start = plan.rho[stage], None
+    warm = isinstance(plan.init, str) and plan.init == "warm"
     if isinstance(plan.init, np.ndarray):
-        start = finish(plan.init[:, columns], plan.init[:, columns], frame.removed, "qf")
-    if rho == "auto" or isinstance(plan.init, str) and plan.init == "warm":
+        start = q_factor(project_out(frame.removed, plan.init[:, columns]))
+    if warm or rho == "auto":
         leading = leading_subspace(rounds, frame, size, rng)
-        if isinstance(plan.init, str) and plan.init == "warm":
-            start = leading.vectors
+        start = leading.vectors if warm else start
         if rho == "auto":
             # a ρ below the pull of the penalty would need as many rounds as the one is smaller than the other
             rho = max(largest_curvature(rounds, frame, leading.values[0]), method.lam.max() / rounds.n_sites)
-    method = replace(method, scalars={**method.scalars, "seed": int(rng.integers(2**31))})
+    chosen: dict[str, Scalar] = {"deflation": plan.deflation, "seed": int(rng.integers(2**31))}
+    method = replace(method, scalars={**method.scalars, **chosen})
     adaptive = plan.rho[stage] == "auto" if plan.adaptive_rho is None else plan.adaptive_rho
     control = Control(float(rho), adaptive, plan.tol, plan.max_rounds)
     return reach_consensus(rounds, frame, start, (len(frame.mean), size), method, control)

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.operators import Frame
 from fedspca.solvers.consensus import Method
-from fedspca.solvers.deflation import Deflation, Loadings, Plan, solve_in_stages
+from fedspca.solvers.deflation import Loadings, Plan, solve_in_stages
 from fedspca.solvers.rounds import Rounds
 
 
@@ -14,7 +14,6 @@ def faspca(
     frame: Frame,
     plan: Plan,
     lam: NDArray[np.float64],
-    deflation: Deflation,
     rng: np.random.Generator,
 ) -> Loadings:
     """Min over w in St(d, r) of ‖A − Awwᵀ‖² + Σ λ_j‖w_j‖₁, each site replacing Aw by its value of the round before.
@@ -25,6 +24,6 @@ def faspca(
 
     def method(columns: slice) -> Method:
         penalty = lam[columns]
-        return Method("faspca_step", {}, {"deflation": deflation}, lam=penalty, lam1=np.zeros_like(penalty))
+        return Method("faspca_step", {}, {}, lam=penalty, lam1=np.zeros_like(penalty))
 
     return solve_in_stages(rounds, frame, plan, method, rng)

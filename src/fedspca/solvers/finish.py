@@ -6,34 +6,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.stiefel import polar_factor, project_out, sparse_orthonormalise
+from fedspca.solvers.consensus import Consensus
 
 Array = NDArray[np.float64]
+Deflation = Literal["orthogonal", "generalized"]
 Finish = Literal["sparse", "qf"]
 
-NEGLIGIBLE = 1e-12  # a weight that the orthonormality constraints drove to zero, up to rounding
+NEGLIGIBLE = 1e-9  # a weight that only the rounding of the constraints keeps from zero
 
 
-def finish(z: Array, mean_w: Array, removed: Array, kind: Finish) -> Array:
-    """Find orthonormal loadings, off the removed directions, nearest to z.
+def finish(consensus: Consensus, removed: Array, kind: Finish, deflation: Deflation) -> Array:
+    """Find orthonormal loadings, off the removed directions, nearest to where the sites came to agree.
 
     ``"sparse"`` keeps every zero of z. That is possible once ADMM has converged; where it is not (a column of z is
     all zero, or supports cannot be made orthogonal), zeros are filled in and the loadings stay orthonormal.
     ``"qf"`` is the paper's Q factor of Gz, which fills zeros in whenever z is not yet orthonormal.
     """
-    z = project_out(removed, z)  # Algorithm 4, step 4; z is in the complement already unless it was free to leave it
-    empty = ~np.any(z, axis=0)
-    z = np.where(empty, mean_w, z)
+    empty = ~np.any(consensus.z, axis=0)
+    z = np.where(empty, consensus.mean_w, consensus.z)
+    projected = project_out(removed, z)
     if kind == "qf":
-        q, upper = np.linalg.qr(z)
-        return np.asarray(q * np.where(np.diag(upper) < 0, -1.0, 1.0))
+        return q_factor(projected)
+    if deflation == "generalized":  # z was free to leave the complement, and is brought back (Algorithm 4, step 4)
+        z = projected
     loadings = sparse_orthonormalise(z, z != 0, removed)
-    if loadings is not None:
-        tight = sparse_orthonormalise(loadings, np.abs(loadings) > NEGLIGIBLE, removed)
-        loadings = loadings if tight is None else tight
-    return polar_factor(project_out(removed, z), removed) if loadings is None else loadings
+    if loadings is None:
+        return polar_factor(projected, removed)
+    tight = sparse_orthonormalise(loadings, np.abs(loadings) > NEGLIGIBLE, removed)
+    return loadings if tight is None else tight
+
+
+def q_factor(x: Array) -> Array:
+    """Q of the QR decomposition with positive diagonal: qf(x) of the paper."""
+    q, upper = np.linalg.qr(x)
+    return np.asarray(q * np.where(np.diag(upper) < 0, -1.0, 1.0))
 
 
 def with_fixed_signs(w: Array) -> Array:
     """Flip columns so that the weight of largest magnitude is positive: the objective does not see signs."""
     largest = w[np.argmax(np.abs(w), axis=0), np.arange(w.shape[1])]
-    return w * np.where(largest < 0, -1.0, 1.0)
+    return w * np.where(largest < 0, -1.0, 1.0) + 0.0  # no negative zeros

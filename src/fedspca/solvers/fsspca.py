@@ -9,7 +9,7 @@ from fedspca.linalg.line_search import LineSearch
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import Retraction
 from fedspca.solvers.consensus import Method
-from fedspca.solvers.deflation import Deflation, Loadings, Plan, solve_in_stages
+from fedspca.solvers.deflation import Loadings, Plan, solve_in_stages
 from fedspca.solvers.rounds import Rounds
 
 
@@ -30,7 +30,6 @@ def fsspca(
     lam1: NDArray[np.float64],
     lam2: NDArray[np.float64],
     local: LocalDescent,
-    deflation: Deflation,
     rng: np.random.Generator,
 ) -> Loadings:
     """Min over w in St(d, r) of Σ_i(‖A_i − A_iwwᵀ‖² + λ1 r(w)) + λ2‖w‖₁, with r the smoothed ℓ1 norm.
@@ -43,7 +42,6 @@ def fsspca(
             "fsspca_step",
             {"lam1": lam1[columns]},
             {
-                "deflation": deflation,
                 "mu": local.mu,
                 "steps": local.steps,
                 "search": local.search,

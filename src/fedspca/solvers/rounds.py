@@ -55,7 +55,7 @@ class Round:
 Callback: TypeAlias = Callable[[Round], object]
 
 
-class StoppedByCallback(Exception):  # noqa: N818 - a request, not an error
+class StopFit(Exception):
     """Raise it in a callback to end the fit after this round; what has been found is kept."""
 
 
@@ -80,6 +80,7 @@ class Rounds:
         self.stage = 0
         self.history = list(history)
         self._shown = len(self.history)
+        self.stop_requested = False  # whether a callback raised StopFit
 
     @property
     def n_sites(self) -> int:
@@ -108,10 +109,14 @@ class Rounds:
 
     def show(self) -> None:
         """Show the last round to the callbacks, unless they have seen it."""
-        if self._shown < len(self.history):
-            self._shown = len(self.history)
-            for callback in self._callbacks:
+        if self._shown == len(self.history):
+            return
+        self._shown = len(self.history)
+        for callback in self._callbacks:
+            try:
                 callback(self.history[-1])
+            except StopFit:
+                self.stop_requested = True
 
 
 class ProgressBar:

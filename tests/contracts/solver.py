@@ -1,0 +1,214 @@
+"""What every solver must hold, whatever its mathematics."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: F401 - for those who inherit
+
+from fedspca import (
+    ConstantFeatureWarning,
+    LocalFederation,
+    Policy,
+    Round,
+    Site,
+    SiteRefusal,
+    StopFit,
+    StopReason,
+)
+from fedspca.linalg.stiefel import orthonormality_error
+from fedspca.metrics import recovery_error
+
+
+def owners(n, k):
+    return np.arange(n) * k // n
+
+
+class SolverContract(ABC):
+    """Inherit it in a test class, implement :meth:`make`, and name the penalty that makes loadings sparse."""
+
+    penalty = "lam"
+
+    @abstractmethod
+    def make(self, n_components=2, *, penalty=0.0, **settings): ...
+
+    @pytest.mark.parametrize("k", [1, 2, 7])
+    @pytest.mark.parametrize("scale", [False, True])
+    def test_no_penalty_gives_pcas_subspace(self, rows, k, scale):
+        model = self.make(penalty=0.0, scale=scale, tol=1e-9).fit(rows, sites=owners(len(rows), k))
+        table = StandardScaler().fit_transform(rows) if scale else rows
+        dense = PCA(2, svd_solver="full").fit(table)
+        assert np.sqrt(recovery_error(model.components_, dense.components_)) < 1e-6
+        assert model.stop_reason_ is StopReason.CONVERGED
+
+    @pytest.mark.parametrize("k", [1, 5])
+    def test_loadings_are_sparse_and_orthonormal_with_fixed_signs(self, rows, k):
+        model = self.make(penalty=60.0).fit(rows, sites=owners(len(rows), k))
+        w = model.components_
+        assert 0 < np.count_nonzero(w) < w.size
+        assert orthonormality_error(w.T) < 1e-8
+        assert all(row[np.argmax(np.abs(row))] > 0 for row in w)
+
+    def test_a_larger_penalty_leaves_fewer_weights(self, rows):
+        counts = [
+            np.count_nonzero(self.make(penalty=lam).fit(rows, sites=owners(len(rows), 3)).components_)
+            for lam in (0.0, 10.0, 40.0, 160.0, 640.0)
+        ]
+        assert counts == sorted(counts, reverse=True)
+        assert counts[-1] < counts[0]
+
+    def test_the_order_of_sites_and_rows_does_not_matter(self, rows):
+        sites = owners(len(rows), 4)
+        model = self.make(penalty=20.0).fit(rows, sites=sites)
+        shuffled = np.random.default_rng(0).permutation(len(rows))
+        again = self.make(penalty=20.0).fit(rows[shuffled], sites=sites[shuffled])
+        assert np.allclose(model.components_, again.components_, atol=1e-6)
+        names = [f"s{3 - site}" for site in sites]  # the same parts, answering in another order
+        renamed = self.make(penalty=20.0).fit(rows, sites=names)
+        assert np.allclose(model.components_, renamed.components_, atol=1e-6)
+
+    def test_the_same_fit_has_the_same_bits(self, rows):
+        first, second = (self.make(penalty=20.0).fit(rows, sites=owners(len(rows), 4)) for _ in range(2))
+        assert np.array_equal(first.components_, second.components_)
+
+    @pytest.mark.parametrize("c", [1e-6, 1e-2, 1e4])
+    def test_units_do_not_matter(self, rows, c):
+        sites = owners(len(rows), 3)
+        model = self.make(penalty=20.0).fit(rows, sites=sites)
+        other = self.make(penalty=20.0 * c**2).fit(c * rows, sites=sites)
+        assert np.allclose(model.components_, other.components_, atol=1e-6)
+
+    def test_precision_and_sparsity_of_the_input_do_not_matter(self, rows):
+        sites = owners(len(rows), 3)
+        model = self.make(penalty=20.0).fit(rows, sites=sites)
+        single = self.make(penalty=20.0).fit(rows.astype(np.float32), sites=sites)
+        csr = self.make(penalty=20.0).fit(sp.csr_array(rows), sites=sites)
+        assert np.allclose(model.components_, single.components_, atol=1e-4)
+        assert np.allclose(model.components_, csr.components_, atol=1e-6)
+
+    def test_explained_variance_is_that_of_the_scores(self, rows):
+        model = self.make(penalty=30.0, scale=True).fit(rows, sites=owners(len(rows), 3))
+        upper = np.linalg.qr(model.transform(rows), mode="r")
+        assert np.allclose(model.explained_variance_, np.diag(upper) ** 2 / (len(rows) - 1), rtol=1e-8)
+        assert np.allclose(model.explained_variance_ratio_, model.explained_variance_ / rows.shape[1], rtol=1e-8)
+
+    def test_history_tells_of_every_round(self, rows):
+        seen = []
+        model = self.make(penalty=20.0, callbacks=[seen.append]).fit(rows, sites=owners(len(rows), 3))
+        assert seen == model.history_
+        assert [record.number for record in seen] == list(range(1, model.n_rounds_ + 1))
+        assert all(isinstance(record, Round) and record.bytes_up > 0 for record in seen)
+        assert np.isclose(seen[-1].objective, model.objective_)
+        assert len(pd.DataFrame(seen)) == model.n_rounds_
+
+    def test_a_callback_may_stop_it(self, rows):
+        def enough(record):
+            if record.objective is not None:
+                raise StopFit
+
+        model = self.make(penalty=20.0, callbacks=[enough]).fit(rows)
+        assert model.stop_reason_ is StopReason.CALLBACK
+        assert orthonormality_error(model.components_.T) < 1e-8
+
+    def test_verbose_shows_a_bar(self, rows, capsys):
+        self.make(penalty=20.0, verbose=1).fit(rows)
+        shown = capsys.readouterr().err
+        assert "round" in shown
+        assert "non-zeros" in shown
+
+    def test_scores_and_back(self, rows):
+        model = self.make(n_components=12, scale=True).fit(rows)
+        assert np.allclose(model.inverse_transform(model.transform(rows)), rows, atol=1e-8)
+        assert np.isclose(model.score(rows), 1.0)
+        few = self.make(scale=True).fit(rows)
+        assert np.isclose(few.score(rows), few.explained_variance_ratio_.sum(), rtol=1e-6)
+        with pytest.raises(ValueError, match="2 components, got 3"):
+            few.inverse_transform(np.zeros((1, 3)))
+
+    def test_it_keeps_to_scikit_learns_ways(self, rows):
+        frame = pd.DataFrame(rows, columns=[f"gene {j}" for j in range(12)])
+        model = self.make(penalty=5.0).set_output(transform="pandas").fit(frame)
+        assert list(model.feature_names_in_) == list(frame.columns)
+        assert list(model.transform(frame).columns) == list(model.get_feature_names_out())
+        assert clone(model).get_params() == model.get_params()
+        pipeline = make_pipeline(StandardScaler(), self.make(penalty=5.0))
+        assert pipeline.fit(frame).transform(frame).shape == (60, 2)
+        with config_context(enable_metadata_routing=True):
+            search = GridSearchCV(
+                self.make().set_fit_request(sites=True),
+                {self.penalty: [0.0, 1000.0]},
+                cv=3,
+                error_score="raise",
+            )
+            search.fit(rows, sites=owners(len(rows), 2))
+        assert search.best_params_ == {self.penalty: 0.0}
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"n_components": 0}, "n_components"),
+            ({"n_components": 13}, r"at most min\(n_samples, n_features\) = min\(60, 12\)"),
+            ({"tol": 0.0}, "tol"),
+            ({"max_rounds": 0}, "max_rounds"),
+            ({"penalty": -1.0}, "lam"),
+        ],
+    )
+    def test_bad_settings_are_named(self, rows, change, words):
+        with pytest.raises(ValueError, match=words):
+            self.make(**change).fit(rows)
+
+    @pytest.mark.parametrize(
+        ("spoil", "words"),
+        [
+            (lambda x: np.where(np.arange(12) == 3, np.nan, x), r"'1'.*'x3'"),
+            (lambda x: np.full(x.shape, "tall"), "could not convert"),
+            (lambda x: x[:1], "1 sample"),
+            (lambda x: x[:0], "0 sample"),
+            (lambda x: x[0], "2D array"),
+            (np.ones_like, "constant over all sites"),
+        ],
+    )
+    def test_bad_rows_are_named(self, rows, spoil, words):
+        bad = spoil(rows)
+        sites = np.ones(len(bad)) if bad.ndim == 2 else None
+        with pytest.raises(ValueError, match=words):
+            self.make().fit(bad, sites=None if sites is None else sites.astype(int))
+
+    def test_sites_must_name_every_row(self, rows):
+        with pytest.raises(ValueError, match="owner of each of the 60 rows"):
+            self.make().fit(rows, sites=[1, 2])
+        with pytest.raises(ValueError, match="some are missing"):
+            self.make().fit(rows, sites=[None] * 60)
+
+    def test_constant_features_are_said_and_get_no_weight(self, rows):
+        rows[:, 5] = 0.1
+        with pytest.warns(ConstantFeatureWarning, match="x5"):
+            model = self.make(penalty=1.0, scale=True).fit(rows, sites=owners(len(rows), 3))
+        assert list(model.constant_features_) == [5]
+        assert np.all(np.abs(model.components_[:, 5]) < 1e-12)
+        assert model.scale_[5] == 1.0
+
+    def test_a_feature_that_varies_only_between_sites_varies(self, rows):
+        rows[:, 5] = owners(len(rows), 3)  # constant at each site
+        model = self.make(penalty=1.0, scale=True).fit(rows, sites=owners(len(rows), 3))
+        assert np.isclose(model.scale_[5], rows[:, 5].std(ddof=1))
+        assert np.allclose(model.mean_, rows.mean(axis=0))
+
+    def test_sites_may_hold_fewer_rows_than_components(self, rows):
+        model = self.make(penalty=20.0).fit(rows)
+        split = self.make(penalty=20.0).fit(rows, sites=np.arange(len(rows)))  # one row each
+        assert split.n_sites_ == 60
+        assert np.isclose(split.objective_, model.objective_, rtol=1e-4)
+
+    def test_a_refusal_reaches_the_coordinator(self, rows):
+        sites = [Site("open", rows[:50]), Site("closed", rows[50:], policy=Policy(min_rows=30))]
+        with pytest.raises(SiteRefusal, match=r"'closed'.*10 rows.*at least 30"):
+            self.make().fit_federation(LocalFederation(sites))

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from fedspca.linalg import operators
+from fedspca.linalg.operators import DeflatedRows, Frame, StandardisedRows, column_sums, squared_deviations
+
+
+def formed(rows, frame):
+    """The matrix that the operator stands for."""
+    dense = np.asarray(rows.todense() if sp.issparse(rows) else rows, dtype=np.float64)
+    return (dense - frame.mean) / frame.scale @ (np.eye(dense.shape[1]) - frame.removed @ frame.removed.T)
+
+
+def a_frame(d, q=2, seed=0):
+    rng = np.random.default_rng(seed)
+    return Frame(rng.standard_normal(d), rng.uniform(0.5, 2, d), np.linalg.qr(rng.standard_normal((d, q)))[0])
+
+
+KINDS = {
+    "float64": lambda x: x,
+    "fortran": np.asfortranarray,
+    "float32": lambda x: x.astype(np.float32),
+    "csr": lambda x: sp.csr_array(np.where(np.abs(x) > 1, x, 0)),
+    "csr float32": lambda x: sp.csr_matrix(np.where(np.abs(x) > 1, x, 0).astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize("shape", [(7, 15), (40, 15), (1, 15)])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("block_bytes", [1, 400, 1 << 23])
+def test_gram_product_equals_the_formed_matrix(kind, shape, block_bytes, monkeypatch):
+    monkeypatch.setattr(operators, "BLOCK_BYTES", block_bytes)
+    rng = np.random.default_rng(1)
+    rows = KINDS[kind](rng.standard_normal(shape))
+    frame = a_frame(shape[1])
+    a = formed(rows, frame)
+    deflated = DeflatedRows(StandardisedRows(rows, frame.mean, frame.scale), frame.removed)
+    for columns in (1, 3, 6, 15):  # the later ones pass the point where a tall site caches its Gram
+        x = rng.standard_normal((shape[1], columns))
+        assert np.allclose(deflated.gram_product(x), a.T @ (a @ x), atol=1e-9 * np.abs(a.T @ a).max())
+    assert np.isclose(deflated.largest_eigenvalue(), np.linalg.norm(a, 2) ** 2, rtol=0.05)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moments_equal_numpys(kind):
+    rows = KINDS[kind](np.random.default_rng(2).standard_normal((23, 6)))
+    dense = np.asarray(rows.todense() if sp.issparse(rows) else rows, dtype=np.float64)
+    mean = np.linspace(-1, 1, 6)
+    assert np.allclose(column_sums(rows), dense.sum(axis=0))
+    assert np.allclose(squared_deviations(rows, mean), ((dense - mean) ** 2).sum(axis=0))
+
+
+def test_large_means_cost_few_digits():
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((50, 8)) + 1e6
+    mean = rows.mean(axis=0)
+    centred = rows - mean
+    seen = StandardisedRows(rows, mean, np.ones(8))
+    x = rng.standard_normal((8, 2))
+    exact = centred.T @ (centred @ x)
+    assert np.abs(seen.gram_product(x) - exact).max() < 1e-7 * np.abs(exact).max()
+    for _ in range(10):  # until the Gram is cached
+        product = seen.gram_product(x)
+    assert np.abs(product - exact).max() < 1e-9 * np.abs(exact).max()
+    assert np.allclose(squared_deviations(rows, mean), (centred**2).sum(axis=0), rtol=1e-10)
+
+
+def test_a_sparse_site_is_never_made_dense(monkeypatch):
+    def refuse(self, *args, **kwargs):
+        raise AssertionError("densified")
+
+    for name in ("toarray", "todense"):
+        monkeypatch.setattr(sp.csr_array, name, refuse)
+    rows = sp.random_array((50, 10), density=0.2, format="csr", rng=np.random.default_rng(0))
+    seen = StandardisedRows(rows, np.zeros(10), np.ones(10))
+    for _ in range(30):
+        seen.gram_product(np.ones((10, 4)))
+    squared_deviations(rows, np.ones(10))
+
+
+def test_no_variance_has_no_curvature():
+    seen = StandardisedRows(np.ones((4, 5)), np.ones(5), np.ones(5))
+    assert DeflatedRows(seen, np.zeros((5, 0))).largest_eigenvalue() == 0.0

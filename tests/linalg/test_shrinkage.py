@@ -1,0 +1,40 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedspca.linalg.shrinkage import smooth_abs, smooth_abs_gradient, soft_threshold
+
+finite = st.floats(-100, 100)
+
+
+@given(arrays(np.float64, (5, 2), elements=finite), st.floats(0, 50), arrays(np.float64, (5, 2), elements=finite))
+def test_soft_threshold_is_the_prox_of_the_l1_norm(x, t, other):
+    def objective(z):
+        return 0.5 * np.sum((z - x) ** 2) + t * np.abs(z).sum()
+
+    best = soft_threshold(x, t)
+    assert objective(best) <= objective(other) + 1e-9
+    assert objective(best) <= objective(best + 1e-3 * np.sign(other)) + 1e-9
+    assert np.all(best[np.abs(x) <= t] == 0.0)
+
+
+@given(st.floats(-2, 2), st.floats(1e-4, 1.0))
+def test_smooth_abs_bounds_the_absolute_value_within_a_quarter_of_mu(x, mu):
+    gap = float(smooth_abs(np.array(x), mu)) - abs(x)
+    assert -1e-15 <= gap <= mu / 4 + 1e-15
+
+
+@given(st.floats(-2, 2), st.floats(1e-2, 1.0))
+def test_smooth_abs_gradient_agrees_with_finite_differences(x, mu):
+    step = 1e-6 * mu
+    ends = smooth_abs(np.array([x - step, x + step]), mu)
+    slope = (ends[1] - ends[0]) / (2 * step)
+    assert abs(slope - float(smooth_abs_gradient(np.array(x), mu))) < 1e-5
+
+
+def test_smooth_abs_is_continuous_where_its_pieces_meet():
+    mu = 1e-3
+    edge = np.array([mu / 2 - 1e-12, mu / 2 + 1e-12])
+    assert np.ptp(smooth_abs(edge, mu)) < 1e-11
+    assert np.ptp(smooth_abs_gradient(edge, mu)) < 1e-8

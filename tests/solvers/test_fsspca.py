@@ -1,0 +1,85 @@
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from contracts.solver import SolverContract, owners
+from fedspca import FASPCA, FSSPCA, StopReason
+from fedspca.experiments.data import sites_in_order
+from fedspca.linalg.stiefel import orthonormality_error
+
+
+class TestFSSPCA(SolverContract):
+    penalty = "lam2"
+
+    def make(self, n_components=2, *, penalty=0.0, **settings):
+        return FSSPCA(n_components, lam2=penalty, **settings)
+
+
+@parametrize_with_checks([FSSPCA(max_rounds=300)])
+def test_scikit_learns_own_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # some of its tables are pure noise
+        check(estimator)
+
+
+@pytest.mark.parametrize("k", [1, 3, 5, 10])
+def test_wdbc_star_converges_at_the_papers_penalties(wdbc, k):
+    model = FSSPCA(2, lam1=10, lam2=190, scale=True).fit(wdbc, sites=sites_in_order(569, k))
+    assert model.stop_reason_ is StopReason.CONVERGED
+    assert np.count_nonzero(model.components_) < 400
+    assert orthonormality_error(model.components_.T) < 1e-8
+
+
+def test_without_smoothing_it_reaches_faspcas_optimum(wdbc):
+    sites = sites_in_order(569, 3)
+    smooth = FSSPCA(2, lam1=0, lam2=290, scale=True).fit(wdbc, sites=sites)
+    linear = FASPCA(2, lam=290, scale=True).fit(wdbc, sites=sites)
+    assert np.isclose(smooth.objective_, linear.objective_, rtol=1e-6)
+    assert np.array_equal(smooth.components_ != 0, linear.components_ != 0)
+
+
+@pytest.mark.parametrize("line_search", ["armijo", "wolfe"])
+@pytest.mark.parametrize("retraction", ["qr", "polar"])
+@pytest.mark.parametrize("block_sizes", [None, [1, 2], [1, 1, 1]])
+def test_every_choice_of_the_paper(rows, line_search, retraction, block_sizes):
+    model = FSSPCA(3, lam1=1.0, lam2=10.0, line_search=line_search, retraction=retraction, block_sizes=block_sizes)
+    model.fit(rows, sites=owners(len(rows), 3))
+    assert model.stop_reason_ is StopReason.CONVERGED
+    assert orthonormality_error(model.components_.T) < 1e-8
+    reference = FSSPCA(3, lam1=1.0, lam2=10.0, block_sizes=block_sizes).fit(rows, sites=owners(len(rows), 3))
+    assert np.isclose(model.objective_, reference.objective_, rtol=1e-4)
+
+
+def test_the_generalised_manifold_of_the_paper(rows):
+    model = FSSPCA(3, lam2=10.0, block_sizes=[2, 1], deflation="generalized", finish="qf")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(rows, sites=owners(len(rows), 3))
+    assert orthonormality_error(model.components_.T) < 1e-8
+
+
+def test_the_objective_counts_the_smoothed_norm_once_a_site(rows):
+    model = FSSPCA(2, lam1=2.0, lam2=7.0, mu=1e-3).fit(rows, sites=owners(len(rows), 3))
+    w = model.components_.T
+    centred = rows - rows.mean(axis=0)
+    magnitude = np.abs(w)
+    smooth = np.where(magnitude < 5e-4, magnitude**2 / 1e-3 + 2.5e-4, magnitude).sum()
+    brute = -(np.linalg.norm(centred @ w) ** 2) + 3 * 2.0 * smooth + 7.0 * magnitude.sum()
+    assert np.isclose(model.objective_, brute, rtol=1e-8)
+
+
+def test_smoothing_shrinks_too(rows):
+    plain = FSSPCA(2, lam1=0.0, lam2=5.0).fit(rows, sites=owners(len(rows), 3))
+    smooth = FSSPCA(2, lam1=20.0, lam2=5.0).fit(rows, sites=owners(len(rows), 3))
+    assert np.abs(smooth.components_).sum() < np.abs(plain.components_).sum()
+
+
+def test_extending_keeps_what_was_found(rows):
+    model = FSSPCA(2, lam2=15.0).fit(rows)
+    first = model.components_.copy()
+    model.extend(rows, 1)
+    assert np.array_equal(model.components_[:2], first)
+    assert orthonormality_error(model.components_.T) < 1e-8

@@ -1,0 +1,18 @@
+import re
+
+from fedspca import demo
+
+
+def test_the_demo_shows_what_a_person_wants_to_see(capsys):
+    demo.main()
+    shown = capsys.readouterr().out
+    for words in (
+        "mean area",
+        "non-zero weights",
+        "explained variance",
+        "rounds",
+        "sent by each site",
+        "pooled",
+    ):
+        assert words in shown
+    assert re.search(r"stopped because\s+converged", shown)

@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+
+from fedspca import metrics
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_recovery_error_equals_its_definition(r, q, seed):
+    rng = np.random.default_rng(seed)
+    z, v = rng.standard_normal((r, 9)), rng.standard_normal((q, 9))
+    brute = np.linalg.norm(z.T @ z - v.T @ v) ** 2
+    assert np.isclose(metrics.recovery_error(z, v), brute, rtol=1e-9)
+
+
+def test_recovery_error_ignores_signs_and_rotation():
+    q = np.linalg.qr(np.random.default_rng(0).standard_normal((9, 2)))[0].T
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    assert metrics.recovery_error(turn @ q, q) < 1e-28
+
+
+def test_reconstruction_error_and_variance_of_pca():
+    x = np.random.default_rng(0).standard_normal((30, 6))
+    pca = PCA(2, svd_solver="full").fit(x)
+    centred = x - x.mean(axis=0)
+    rest = np.linalg.svd(centred, compute_uv=False)[2:]
+    assert np.isclose(metrics.reconstruction_error(centred, pca.components_), np.sqrt(np.sum(rest**2)))
+    assert np.allclose(metrics.explained_variance_ratio(x, pca.components_), pca.explained_variance_ratio_)
+
+
+def test_adjusted_variance_counts_shared_variance_once():
+    scores = np.random.default_rng(0).standard_normal((40, 1)) @ np.ones((1, 2))  # two scores that are one
+    total = metrics.adjusted_variances(scores.T @ scores)
+    assert np.isclose(total[0], np.sum(scores[:, 0] ** 2))
+    assert abs(total[1]) < 1e-9 * total[0]
+
+
+def test_sparsity():
+    z = np.array([[0.0, 0.5, -1e-3], [1e-5, 0.0, 2.0]])
+    assert metrics.n_nonzeros(z) == 4
+    assert np.allclose(metrics.share_of_small_weights(z, [1e-4, 1e-2, 1.0, 10.0]), [3 / 6, 4 / 6, 5 / 6, 1.0])
+
+
+def test_agreement_from_sums_equals_agreement_from_loadings_once_signs_agree():
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal((2, 8))
+    loadings = np.array([base + 0.1 * rng.standard_normal((2, 8)) for _ in range(5)])
+    loadings /= np.linalg.norm(loadings, axis=2, keepdims=True)
+    total = loadings.sum(axis=0).T
+    assert np.isclose(metrics.mean_cosine(total, np.full(2, 5.0), 5), metrics.agreement(loadings))
+    flipped = loadings * np.array([1, -1, 1, 1, -1])[:, None, None]
+    assert np.isclose(metrics.agreement(flipped), metrics.agreement(loadings))
+    assert metrics.agreement(loadings[:1]) == metrics.mean_cosine(total, np.ones(2), 1) == 1.0
+
+
+def test_shapes_are_checked():
+    with pytest.raises(ValueError, match="n_components, n_features"):
+        metrics.n_nonzeros(np.zeros((2, 2, 2)))
+    with pytest.raises(ValueError, match="n_workers"):
+        metrics.agreement(np.zeros((2, 2)))
