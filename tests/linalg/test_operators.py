@@ -72,7 +72,7 @@ def test_a_sparse_site_is_never_made_dense(monkeypatch):
 
     for name in ("toarray", "todense"):
         monkeypatch.setattr(sp.csr_array, name, refuse)
-    rows = sp.random_array((50, 10), density=0.2, format="csr", rng=np.random.default_rng(0))
+    rows = sp.csr_array(sp.random(50, 10, density=0.2, random_state=0))
     seen = StandardisedRows(rows, np.zeros(10), np.ones(10))
     for _ in range(30):
         seen.gram_product(np.ones((10, 4)))

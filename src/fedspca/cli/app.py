@@ -1,0 +1,47 @@
+"""The ``fedspca`` command and the way its errors are shown."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fedspca._version import __version__
+from fedspca.cli import demo
+from fedspca.federation import FederationError
+from fedspca.site.errors import SiteError
+
+app = typer.Typer(
+    name="fedspca",
+    help="Interpretable principal components of data that may not be pooled.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("demo")(demo.demo)
+
+USER_ERRORS = (ValueError, OSError, FederationError, SiteError)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedspca {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Interpretable principal components of data that may not be pooled."""
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command; a user's mistake ends in one paragraph and exit code 2, never in a traceback."""
+    try:
+        app(arguments)
+    except USER_ERRORS as error:
+        Console(stderr=True, highlight=False).print(f"Error: {error}", markup=False, soft_wrap=True)
+        sys.exit(2)
