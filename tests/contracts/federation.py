@@ -8,9 +8,11 @@ import pytest
 from fedspca import FASPCA, Policy, Query, SchemaMismatch, Site, SiteRefusal
 from fedspca.linalg.operators import Frame
 from fedspca.site import InvalidQuery
+from fedspca.site.queries import random_directions
 from fedspca.solvers.start import frame_arrays
 
 D = 6
+EXACTLY = {"precision": "float64"}
 
 
 def make_sites(sizes=(5, 3, 9, 1), d=D, seed=0, **policies):
@@ -61,9 +63,24 @@ class FederationContract(ABC):
         a = (pooled(sites) - frame.mean) / frame.scale @ (np.eye(D) - frame.removed @ frame.removed.T)
         arrays = {**frame_arrays(frame), "directions": q}
         federation = self.federate(sites)
-        assert np.allclose(federation.sum(Query("gram_product", arrays))["product"], a.T @ (a @ q), atol=1e-9)
+        assert np.allclose(federation.sum(Query("gram_product", arrays, EXACTLY))["product"], a.T @ (a @ q), atol=1e-9)
         captured = federation.sum(Query("captured_variance", arrays))["captured"]
         assert np.allclose(captured, (a @ q).T @ (a @ q), atol=1e-9)
+
+    def test_directions_may_travel_as_a_seed_and_answers_in_single_precision(self):
+        sites, frame = make_sites(), self.frame()
+        arrays = frame_arrays(frame)
+        federation = self.federate(sites)
+        sketch = federation.sum(Query("gram_sketch", arrays, {"seed": 7, "columns": 3, **EXACTLY}))
+        directions = random_directions(7, (D, 3))
+        whole = federation.sum(Query("gram_product", {**arrays, "directions": directions}, EXACTLY))
+        assert np.allclose(sketch["product"], whole["product"], atol=1e-9)
+        assert sketch.bytes_down < whole.bytes_down
+        rounded = federation.sum(Query("gram_product", {**arrays, "directions": directions}, {"precision": "float32"}))
+        assert np.allclose(rounded["product"], whole["product"], rtol=1e-5, atol=1e-4)
+        assert rounded["product"].dtype == np.float64
+        with pytest.raises(InvalidQuery, match="9 directions of 6 features"):
+            federation.sum(Query("gram_sketch", arrays, {"seed": 7, "columns": 9, **EXACTLY}))
 
     def test_curvature_is_near_the_largest_site_s(self):
         sites, frame = make_sites(), self.frame(q=0)
@@ -76,8 +93,8 @@ class FederationContract(ABC):
     def test_the_order_of_sites_does_not_matter(self):
         sites, frame = make_sites(), self.frame()
         arrays = {**frame_arrays(frame), "directions": np.random.default_rng(4).standard_normal((D, 2))}
-        there = self.federate(make_sites()).sum(Query("gram_product", arrays))["product"]
-        back = self.federate(sites[::-1]).sum(Query("gram_product", arrays))["product"]
+        there = self.federate(make_sites()).sum(Query("gram_product", arrays, EXACTLY))["product"]
+        back = self.federate(sites[::-1]).sum(Query("gram_product", arrays, EXACTLY))["product"]
         if self.exact:
             assert np.array_equal(there, back)
         assert np.allclose(there, back, atol=1e-9)
@@ -85,7 +102,7 @@ class FederationContract(ABC):
     def test_traffic_is_counted(self):
         frame = self.frame()
         arrays = {**frame_arrays(frame), "directions": np.zeros((D, 2))}
-        answer = self.federate(make_sites()).sum(Query("gram_product", arrays))
+        answer = self.federate(make_sites()).sum(Query("gram_product", arrays, EXACTLY))
         assert answer.bytes_up >= D * 2 * 8
         assert answer.bytes_down >= sum(array.nbytes for array in arrays.values())
 

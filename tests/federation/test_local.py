@@ -60,7 +60,7 @@ def test_a_term_that_is_not_finite_names_its_site():
         "directions": np.ones((2, 1)),
     }
     with np.errstate(all="ignore"), pytest.raises(FederationError, match=r"'huge'.*units"):
-        LocalFederation(sites).sum(Query("gram_product", frame))
+        LocalFederation(sites).sum(Query("gram_product", frame, {"precision": "float64"}))
 
 
 def test_small_sites_are_asked_without_threads_and_large_ones_with():

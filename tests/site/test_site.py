@@ -104,7 +104,7 @@ def test_policy_limits_the_directions_asked_at_once():
     site = Site("north", np.eye(3), policy=Policy(max_components=1))
     frame = {"mean": np.zeros(3), "scale": np.ones(3), "removed": np.zeros((3, 0))}
     with pytest.raises(Exception, match="asks about 2 directions and the policy allows at most 1"):
-        site.answer(Query("gram_product", {**frame, "directions": np.zeros((3, 2))}))
+        site.answer(Query("gram_product", {**frame, "directions": np.zeros((3, 2))}, {"precision": "float64"}))
 
 
 @pytest.mark.parametrize("limit", ["min_rows", "max_rounds", "max_components"])

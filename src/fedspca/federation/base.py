@@ -67,7 +67,7 @@ def add_terms(answers: Mapping[str, Terms], query: Query) -> Aggregate:
     """Add the sites' terms, always in the order of their names: the same bits whoever answered first."""
     names = sorted(answers)
     first = answers[names[0]]
-    total = {key: value.copy() for key, value in first.items()}
+    total = {key: value.astype(np.float64) for key, value in first.items()}  # terms may travel in single precision
     check_terms(names[0], query, first, first)
     for name in names[1:]:
         check_terms(name, query, answers[name], first)

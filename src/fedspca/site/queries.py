@@ -88,8 +88,25 @@ def deviations(data: SiteData, state: State, query: Query) -> tuple[State, Terms
 
 
 def gram_product(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """AᵀAQ for the directions Q that were asked."""
-    return state, {"product": data.seen_in(_frame(query)).gram_product(query.arrays["directions"])}
+    """AᵀAQ for the directions Q that were asked, rounded to single precision where the question says so."""
+    product = data.seen_in(_frame(query)).gram_product(query.arrays["directions"])
+    return state, {"product": product.astype(str(query.scalars["precision"]), copy=False)}
+
+
+def gram_sketch(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """AᵀAΩ for random directions Ω that travel as a seed."""
+    shape = (data.rows.shape[1], int(query.scalars["columns"]))
+    directions = random_directions(int(query.scalars["seed"]), shape)
+    product = data.seen_in(_frame(query)).gram_product(directions)
+    return state, {"product": product.astype(str(query.scalars["precision"]), copy=False)}
+
+
+def random_directions(seed: int, shape: tuple[int, int]) -> Array:
+    """Draw the directions that a seed stands for, here and at the sites.
+
+    They are not orthonormalised: the generator's stream is the same on every machine, a QR's last digits are not.
+    """
+    return np.random.default_rng(seed).standard_normal(shape)
 
 
 def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
@@ -156,6 +173,7 @@ def _starting_point(data: SiteData, frame: Frame, query: Query) -> Array:
 
 
 Shape: TypeAlias = tuple[str, ...]
+PRECISIONS = frozenset({"float64", "float32"})
 FRAME: Mapping[str, Shape] = {"mean": ("d",), "scale": ("d",), "removed": ("d", "q")}
 CONSENSUS_OPTIONAL: Mapping[str, Shape] = {**FRAME, "start": ("d", "r")}
 CONSENSUS_SCALARS: Mapping[str, type | frozenset[str]] = {
@@ -179,11 +197,13 @@ class Question:
     def components(self, query: Query) -> int:
         """Count the directions that the question asks about."""
         asked = [array.shape[1] for name, array in query.arrays.items() if name != "removed" and array.ndim == 2]
-        return max(asked, default=0)
+        return max(asked, default=int(query.scalars.get("columns", 0)))
 
     def validate(self, site: str, d: int, query: Query) -> None:
         """Raise :class:`InvalidQuery` unless every array and scalar is there, of its type and shape, and finite."""
         problem = self._array_problem(d, query) or self._scalar_problem(query)
+        if problem is None and self.components(query) > d:
+            problem = f"it asks about {self.components(query)} directions of {d} features."
         if problem is not None:
             raise InvalidQuery(site, query.name, problem)
 
@@ -200,7 +220,7 @@ class Question:
             for symbol, size in zip(known[name], array.shape, strict=True):
                 if sizes.setdefault(symbol, size) != size:
                     return f"{name} has shape {array.shape} where {symbol} is {sizes[symbol]}."
-            if array.ndim == 2 and array.shape[1] > d:
+            if array.ndim == 2 and array.shape[1] > d:  # the removed directions too
                 return f"{name} has {array.shape[1]} columns for {d} features."
             if not np.isfinite(array).all():
                 return f"{name} contains NaN or infinity."
@@ -236,6 +256,13 @@ QUERIES: Mapping[str, Question] = {
         gram_product,
         "the covariance (times n) applied to the directions asked, d numbers a direction",
         arrays={**FRAME, "directions": ("d", "m")},
+        scalars={"precision": PRECISIONS},
+    ),
+    "gram_sketch": Question(
+        gram_sketch,
+        "the covariance (times n) applied to random directions, d numbers a direction",
+        arrays=FRAME,
+        scalars={"seed": int, "columns": int, "precision": PRECISIONS},
     ),
     "captured_variance": Question(
         captured_variance,

@@ -21,6 +21,12 @@ def frame_arrays(frame: Frame) -> dict[str, Array]:
     return {"mean": frame.mean, "scale": frame.scale, "removed": frame.removed}
 
 
+def gram_product(federation: Federation, frame: Frame, directions: Array, precision: str = "float64") -> Array:
+    """S times the directions, by one sum."""
+    arrays = {**frame_arrays(frame), "directions": directions}
+    return federation.sum(Query("gram_product", arrays, {"precision": precision}))["product"]
+
+
 @dataclass(frozen=True)
 class LeadingSubspace:
     """Approximate leading eigenvectors of S, leading first, and their eigenvalues."""
@@ -39,9 +45,9 @@ def leading_subspace(federation: Federation, frame: Frame, r: int, rng: np.rando
     block = np.linalg.qr(project_out(frame.removed, rng.standard_normal((d, columns))))[0]
     basis, products = np.zeros((d, 0)), np.zeros((d, 0))
     for _ in range(POWER_ROUNDS):
-        answer = federation.sum(Query("gram_product", {**frame_arrays(frame), "directions": block}))
-        basis, products = np.hstack([basis, block]), np.hstack([products, answer["product"]])
-        block = _new_directions(basis, answer["product"])
+        product = gram_product(federation, frame, block)
+        basis, products = np.hstack([basis, block]), np.hstack([products, product])
+        block = _new_directions(basis, product)
         if not block.shape[1]:
             break
     captured = basis.T @ products
