@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,13 @@ from fedspca.solvers.stopping import StopReason
 Array = NDArray[np.float64]
 
 
+class Found(NamedTuple):
+    """Loadings W (d × r) and WᵀSW, from which all their figures follow."""
+
+    w: Array
+    captured: Array
+
+
 class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Sparse loadings of rows that several sites hold; subclasses say how the loadings are found."""
 
@@ -35,8 +42,8 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     _parameter_constraints: ClassVar[dict[str, Any]]
 
     @abstractmethod
-    def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Array:
-        """Find the loadings (d × r), and set what only this method knows, ``stop_reason_`` among it."""
+    def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
+        """Find the loadings, and set what only this method knows, ``stop_reason_`` among it."""
 
     @abstractmethod
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
@@ -79,17 +86,17 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         try:
             moments = standardise(rounds, scale=self.scale)
             self._check_n_components(self.n_components, moments)
-            w = self._solve(rounds, moments, self.n_components, self._generator())
-            self._set_fitted(rounds, moments, w)
+            found = self._solve(rounds, moments, self.n_components, self._generator())
+            self._set_fitted(rounds, moments, found)
         finally:
             if bar is not None:
                 bar.close()
         return self
 
-    def _set_fitted(self, rounds: Rounds, moments: Moments, w: Array) -> None:
-        captured = captured_variance(rounds, moments.frame, w)
+    def _set_fitted(self, rounds: Rounds, moments: Moments, found: Found) -> None:
+        rounds.show()
+        w, captured = found
         self.objective_ = self._objective(w, captured, rounds.n_sites)
-        rounds.report(objective=self.objective_, nonzeros=int(np.count_nonzero(w)))
         self.components_ = np.ascontiguousarray(w.T)
         self.mean_ = moments.mean
         self.scale_ = moments.scale
@@ -197,7 +204,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         scores = check_array(X, dtype=[np.float64, np.float32])
         if scores.shape[1] != self.n_components_:
             raise ValueError(f"Expected scores on {self.n_components_} components, got {scores.shape[1]} columns.")
-        rows = (scores @ self.components_) * self.scale_ + self.mean_
+        rows = (scores @ self._dual_components()) * self.scale_ + self.mean_
         return np.asarray(rows).astype(scores.dtype, copy=False)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
@@ -213,7 +220,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Returns
         -------
         share : float
-            1 − ‖A − Azzᵀ‖²/‖A‖².
+            1 − ‖A − Â‖²/‖A‖², where Â is the projection of the rows A on the span of the components.
         """
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
@@ -222,7 +229,12 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         captured = captured_variance(Rounds(federation), frame, self.components_.T)
         squares = squared_deviations(rows, self.mean_)
         total = float(np.sum(squares / self.scale_**2))
-        return float(np.trace(captured) / total) if total > 0 else 0.0
+        within = np.trace(np.linalg.solve(self.components_ @ self.components_.T, captured))
+        return float(within / total) if total > 0 else 0.0
+
+    def _dual_components(self) -> Array:
+        """(WᵀW)⁻¹Wᵀ: the components themselves where they are orthonormal, and least squares where they are not."""
+        return np.asarray(np.linalg.solve(self.components_ @ self.components_.T, self.components_))
 
     @property
     def converged_(self) -> bool:

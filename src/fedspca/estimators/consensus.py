@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from fedspca.estimators.base import FederatedSparsePCA
+from fedspca.estimators.base import FederatedSparsePCA, Found
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.shrinkage import smooth_abs
-from fedspca.solvers.deflation import Loadings, Plan
+from fedspca.solvers.deflation import Loadings, Plan, captured_variance
 from fedspca.solvers.faspca import faspca
 from fedspca.solvers.fsspca import LocalDescent, fsspca
 from fedspca.solvers.rounds import Round, Rounds
@@ -61,11 +61,17 @@ class ConsensusSparsePCA(FederatedSparsePCA):
     def _run(self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator) -> Loadings:
         """Run the method for these of all components."""
 
-    def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Array:
+    def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
         plan = self._plan(self._sizes(n_components), self._init((len(moments.mean), n_components)))
         loadings = self._run(rounds, moments.frame, plan, slice(0, n_components), rng)
         self._conclude(loadings)
-        return loadings.w
+        return self._evaluated(rounds, moments, loadings.w)
+
+    def _evaluated(self, rounds: Rounds, moments: Moments, w: Array) -> Found:
+        captured = captured_variance(rounds, moments.frame, w)
+        objective = self._objective(w, captured, rounds.n_sites)
+        rounds.report(objective=objective, nonzeros=int(np.count_nonzero(w)))
+        return Found(w, captured)
 
     def extend(self, X: Any, n_components: int, *, sites: Any = None) -> Self:
         """Add loadings to the fitted ones, which stay as they are, from the same rows.
@@ -118,7 +124,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         try:
             loadings = self._run(rounds, moments.frame.without(found), plan, columns, self._generator())
             self._conclude(loadings)
-            self._set_fitted(rounds, moments, np.hstack([found, loadings.w]))
+            self._set_fitted(rounds, moments, self._evaluated(rounds, moments, np.hstack([found, loadings.w])))
         finally:
             if bar is not None:
                 bar.close()
