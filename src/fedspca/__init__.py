@@ -1,9 +1,10 @@
 """Federated sparse principal component analysis: sparse loadings of data that may not be pooled."""
 
 from fedspca._version import __version__
-from fedspca.estimators import FASPCA, FSSPCA
+from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA, SparsityPath
 from fedspca.federation import Aggregate, Federation, FederationError, LocalFederation, SchemaMismatch
 from fedspca.site import InvalidData, InvalidQuery, Policy, Query, Site, SiteRefusal
+from fedspca.solvers.exact.state import ExactState
 from fedspca.solvers.rounds import Round, StopFit
 from fedspca.solvers.standardise import ConstantFeatureWarning
 from fedspca.solvers.stopping import StopReason
@@ -13,6 +14,8 @@ __all__ = [
     "FSSPCA",
     "Aggregate",
     "ConstantFeatureWarning",
+    "ExactSPCA",
+    "ExactState",
     "Federation",
     "FederationError",
     "InvalidData",
@@ -24,6 +27,7 @@ __all__ = [
     "SchemaMismatch",
     "Site",
     "SiteRefusal",
+    "SparsityPath",
     "StopFit",
     "StopReason",
     "__version__",

@@ -47,7 +47,7 @@ class SolverContract(ABC):
         table = StandardScaler().fit_transform(rows) if scale else rows
         dense = PCA(2, svd_solver="full").fit(table)
         assert np.sqrt(recovery_error(model.components_, dense.components_)) < 1e-6
-        assert model.stop_reason_ is StopReason.CONVERGED
+        assert model.converged_
 
     @pytest.mark.parametrize("k", [1, 5])
     def test_loadings_are_sparse_and_orthonormal_with_fixed_signs(self, rows, k):

@@ -1,5 +1,7 @@
-"""FSSPCA and FASPCA in scikit-learn's shape."""
+"""ExactSPCA, FASPCA and FSSPCA in scikit-learn's shape."""
 
 from fedspca.estimators.consensus import FASPCA, FSSPCA
+from fedspca.estimators.exact import ExactSPCA
+from fedspca.estimators.path import PathModel, SparsityPath
 
-__all__ = ["FASPCA", "FSSPCA"]
+__all__ = ["FASPCA", "FSSPCA", "ExactSPCA", "PathModel", "SparsityPath"]

@@ -39,6 +39,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     random_state: Any
     callbacks: Sequence[Callable[[Round], object]] | None
     verbose: int
+    stop_reason_: StopReason
     _parameter_constraints: ClassVar[dict[str, Any]]
 
     @abstractmethod
@@ -84,7 +85,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._validate_params()
         rounds, bar = self._rounds(federation)
         try:
-            moments = standardise(rounds, scale=self.scale)
+            moments = self._moments(rounds)
             self._check_n_components(self.n_components, moments)
             found = self._solve(rounds, moments, self.n_components, self._generator())
             self._set_fitted(rounds, moments, found)
@@ -92,6 +93,9 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             if bar is not None:
                 bar.close()
         return self
+
+    def _moments(self, rounds: Rounds) -> Moments:
+        return standardise(rounds, scale=self.scale)
 
     def _set_fitted(self, rounds: Rounds, moments: Moments, found: Found) -> None:
         rounds.show()
@@ -239,7 +243,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     @property
     def converged_(self) -> bool:
         """Whether the fit reached its tolerance."""
-        return bool(self.stop_reason_ is StopReason.CONVERGED)
+        return self.stop_reason_.success
 
     @property
     def _n_features_out(self) -> int:

@@ -8,7 +8,7 @@ Array = NDArray[np.float64]
 
 def soft_threshold(x: Array, threshold: ArrayLike) -> Array:
     """Argmin over z of ½‖z − x‖² + Σ t|z|; the threshold t broadcasts, so each column may have its own."""
-    return np.sign(x) * np.maximum(np.abs(x) - threshold, 0.0)
+    return np.asarray(x - np.clip(x, -np.asarray(threshold), threshold))
 
 
 def smooth_abs(x: Array, mu: float) -> Array:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_sylvester
 
 Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Retraction = Literal["qr", "polar"]
 
 
@@ -108,52 +107,3 @@ def _polar_factor_by_svd(x: Array, removed: Array) -> Array:
 def orthonormality_error(w: Array) -> float:
     """Largest entry of |wᵀw − I|."""
     return float(np.abs(w.T @ w - np.eye(w.shape[1])).max(initial=0.0))
-
-
-def sparse_orthonormalise(
-    w: Array, support: Mask, removed: Array, *, tol: float = 1e-13, max_steps: int = 50
-) -> Array | None:
-    """Find v near w with vᵀv = I and Zᵀv = 0 that is zero outside ``support``; None where there is none nearby.
-
-    A QR or a polar factor would fill the zeros in. Each Newton step instead takes the least-norm Δ on the support that
-    satisfies the linearised constraints, Δ = support ∘ (vΛ + ZΓ) with Λ symmetric, so only r(r + 1)/2 + qr unknowns
-    are solved for and convergence is quadratic.
-    """
-    v = np.where(support, w, 0.0)
-    norms = np.linalg.norm(v, axis=0)
-    if not np.all(norms > 0):
-        return None
-    v /= norms
-    for _ in range(max_steps):
-        gap = np.hstack([v, removed]).T @ v
-        gap[: v.shape[1]] -= np.eye(v.shape[1])
-        error = np.abs(gap).max(initial=0.0)
-        if error <= tol:
-            return v
-        v = v - support * (np.hstack([v, removed]) @ _least_norm_multipliers(v, removed, support, gap))
-        if not np.isfinite(v).all():
-            return None
-    return v if error <= 1e-10 else None
-
-
-def _least_norm_multipliers(v: Array, removed: Array, support: Mask, gap: Array) -> Array:
-    """Solve for [Λ; Γ] such that the step support ∘ (vΛ + ZΓ) closes ``gap`` = [vᵀv − I; Zᵀv] to first order."""
-    r, q = v.shape[1], removed.shape[1]
-    frame = np.hstack([v, removed])
-    # what column a of the step contributes to the constraints, as a function of column a of [Λ; Γ]
-    columns = np.stack([(frame * support[:, [a]]).T @ frame for a in range(r)])
-    rows, cols = np.triu_indices(r)
-    basis = np.zeros((len(rows) + q * r, r + q, r))
-    for p, (a, b) in enumerate(zip(rows, cols, strict=True)):
-        basis[p, a, b] = basis[p, b, a] = 1.0
-    for p in range(q * r):
-        basis[len(rows) + p, r + p // r, p % r] = 1.0
-    moved = np.einsum("aij,pja->pia", columns, basis)
-    change = moved.copy()
-    change[:, :r] += moved[:, :r].transpose(0, 2, 1)
-
-    def constraints(x: Array) -> Array:
-        return np.concatenate([x[..., rows, cols], x[..., r:, :].reshape(*x.shape[:-2], q * r)], axis=-1)
-
-    solution, *_ = np.linalg.lstsq(constraints(change).T, constraints(gap), rcond=1e-12)
-    return np.asarray(np.tensordot(solution, basis, axes=1))

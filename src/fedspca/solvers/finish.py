@@ -5,7 +5,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.stiefel import polar_factor, project_out, sparse_orthonormalise
+from fedspca.linalg.sparse_stiefel import sparse_orthonormalise
+from fedspca.linalg.stiefel import polar_factor, project_out
 from fedspca.solvers.consensus import Consensus
 
 Array = NDArray[np.float64]

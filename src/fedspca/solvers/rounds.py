@@ -36,6 +36,8 @@ class Round:
         Non-zero weights in the loadings of this stage.
     agreement : float or None
         Average pairwise cosine between the sites' loadings.
+    certificate : float or None
+        First-order residual of the pooled problem, relative, or another measure of how far the solver has come.
     """
 
     number: int
@@ -50,6 +52,7 @@ class Round:
     rho: float | None = None
     nonzeros: int | None = None
     agreement: float | None = None
+    certificate: float | None = None
 
 
 Callback: TypeAlias = Callable[[Round], object]
@@ -133,6 +136,8 @@ class ProgressBar:
         parts = [f"{self.label} [{'#' * done}{'.' * (20 - done)}] round {record.number}"]
         if record.primal_residual is not None and record.dual_residual is not None:
             parts.append(f"primal {record.primal_residual:.1e}  dual {record.dual_residual:.1e}")
+        if record.certificate is not None:
+            parts.append(f"certificate {record.certificate:.1e}")
         if record.nonzeros is not None:
             parts.append(f"non-zeros {record.nonzeros}")
         self.stream.write("\r" + "  ".join(parts).ljust(100))

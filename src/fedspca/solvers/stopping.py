@@ -8,8 +8,16 @@ class StopReason(Enum):
     """Why a solver stopped."""
 
     CONVERGED = "converged"
-    MAX_ROUNDS = "max_rounds"
+    CERTIFIED = "the certificate holds"
+    STATIONARY = "nothing better is in sight"
+    STALLED = "a round brought neither descent nor anything new"
+    MAX_ROUNDS = "the allowed rounds are spent"
     CALLBACK = "stopped by a callback"
+
+    @property
+    def success(self) -> bool:
+        """Whether the solver reached what it was looking for."""
+        return self in (StopReason.CONVERGED, StopReason.CERTIFIED, StopReason.STATIONARY)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,384 @@
+"""ExactSPCA: the pooled optimum in about ten rounds."""
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from fedspca.estimators.base import FederatedSparsePCA, Found
+from fedspca.estimators.path import PathModel, SparsityPath
+from fedspca.federation import Federation
+from fedspca.linalg import nystrom
+from fedspca.linalg.rotations import canonical
+from fedspca.solvers.exact import loop
+from fedspca.solvers.exact.cardinality import Cardinality
+from fedspca.solvers.exact.driver import penalised_objective, run
+from fedspca.solvers.exact.path import PathPoint, follow
+from fedspca.solvers.exact.penalised import Penalised
+from fedspca.solvers.exact.problem import Problem
+from fedspca.solvers.exact.state import ExactState
+from fedspca.solvers.exact.variance_kept import VarianceKept
+from fedspca.solvers.rounds import Round, Rounds
+from fedspca.solvers.standardise import Moments
+from fedspca.solvers.stopping import StopReason
+
+Array = NDArray[np.float64]
+
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+# below this share of the largest eigenvalue an answer is rounding error, and dividing by it would poison the model
+RANK_TOL = {"float64": 1e-11, "float32": 1e-5}
+
+
+class ExactSPCA(FederatedSparsePCA):
+    """Federated sparse PCA that reaches the pooled optimum in about ten rounds, whatever the sites hold.
+
+    Each round is one sum, S Q for a few directions Q. All answers together make a model of S that never overestimates
+    it; the coordinator solves the sparse problem on the model, for no round, and the next sum says how good the
+    solution truly is. Sites keep no state. ``docs/exact.md`` derives it.
+
+    Sparsity is asked for in one of three ways, which are different problems: ``lam``, ``n_nonzero``, or by default
+    ``variance_kept``.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        How many loadings.
+    variance_kept : float, default=0.95
+        Find the sparsest orthonormal loadings that keep this share of what dense PCA with as many components explains.
+        Used if neither ``n_nonzero`` nor ``lam`` is given.
+    n_nonzero : int or array-like of shape (n_components,), optional
+        At most this many non-zeros in each loading, as a constraint.
+    lam : float or array-like of shape (n_components,), optional
+        Weight of the ℓ1 norm: min over St(d, r) of ‖A − Awwᵀ‖² + λ‖w‖₁, solved to a certificate. It is weighed against
+        sums of squares over all rows, so it grows with them.
+    orthogonal : bool, default=True
+        For ``n_nonzero``: whether loadings are orthogonal, as in the paper. If not, supports overlap freely, which
+        explains a little more; scores then share variance, and reconstruction uses least squares.
+    scale : bool, default=False
+        Divide features by their joint standard deviation (ddof = 1).
+    n_starts : int, default=6
+        Random rotations of the leading subspace from which each search begins, beside PCA, varimax and continuation
+        (more than two components only). They cost no round.
+    precision : {"float64", "float32"}, default="float64"
+        Precision in which answers travel. Single precision halves what sites send; the certificate then cannot fall
+        much below 1e-6.
+    tol : float, default=1e-6
+        First-order residual of the pooled problem, relative to its gradient, at which ``lam`` is solved.
+    max_rounds : int, default=30
+        The most rounds, centring and scaling apart.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the first directions and of the rotations.
+    callbacks : list of callables, optional
+        Each is called with every :class:`~fedspca.Round` as it happens.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Sparse loadings, by decreasing variance; the weight of largest magnitude of each is positive. They are
+        orthonormal, with exact zeros, unless ``orthogonal=False``.
+    certificate_ : float or None
+        For ``lam``, the first-order residual of the *pooled* problem at the components, from exact products.
+    variance_kept_ : float
+        Share of the variance of dense PCA, as far as that is known, that the span of the components captures.
+    mean_, scale_ : ndarray of shape (n_features,)
+        Joint mean, and what features are divided by.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
+        Variance that each component adds to those before it (adjusted for correlated scores), and its share.
+    objective_ : float
+        Penalty, if any, less the variance that the span of the components captures.
+    history_ : list of Round
+        One record a round.
+    n_rounds_, n_sites_, n_samples_ : int
+        Sums asked for, sites and rows.
+    stop_reason_ : StopReason
+        Why it stopped.
+    state_ : ExactState
+        All that the coordinator held at the end.
+    constant_features_ : ndarray of int
+        Features with one value everywhere.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from fedspca import ExactSPCA
+    >>> data = load_breast_cancer(as_frame=True).data
+    >>> owners = [row % 5 for row in range(len(data))]
+    >>> pca = ExactSPCA(n_components=2, n_nonzero=6, scale=True).fit(data, sites=owners)
+    >>> [int((weights != 0).sum()) for weights in pca.components_]
+    [6, 6]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [AT_LEAST_ONE],
+        "variance_kept": [Interval(Real, 0, 1, closed="right")],
+        "n_nonzero": [AT_LEAST_ONE, "array-like", None],
+        "lam": [Interval(Real, 0, None, closed="left"), "array-like", None],
+        "orthogonal": ["boolean"],
+        "scale": ["boolean"],
+        "n_starts": [Interval(Integral, 0, None, closed="left")],
+        "precision": [StrOptions({"float64", "float32"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_rounds": [AT_LEAST_ONE],
+        "random_state": ["random_state", np.random.Generator],
+        "callbacks": [list, tuple, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        variance_kept: float = 0.95,
+        n_nonzero: int | Sequence[int] | None = None,
+        lam: float | Sequence[float] | None = None,
+        orthogonal: bool = True,
+        scale: bool = False,
+        n_starts: int = 6,
+        precision: Literal["float64", "float32"] = "float64",
+        tol: float = 1e-6,
+        max_rounds: int = 30,
+        random_state: Any = 0,
+        callbacks: Sequence[Callable[[Round], object]] | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.variance_kept = variance_kept
+        self.n_nonzero = n_nonzero
+        self.lam = lam
+        self.orthogonal = orthogonal
+        self.scale = scale
+        self.n_starts = n_starts
+        self.precision = precision
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def fit_federation(
+        self,
+        federation: Federation,
+        *,
+        state: ExactState | None = None,
+        on_state: Callable[[ExactState], object] | None = None,
+    ) -> Self:
+        """Fit over anything that implements the primitive ``sum(query)``.
+
+        Parameters
+        ----------
+        federation : Federation
+            The sites, wherever they are.
+        state : ExactState, optional
+            Where to go on from: a fit that was interrupted gives the same bits as one that was not, and one that had
+            ended is checked in one round.
+        on_state : callable, optional
+            Called with the :class:`~fedspca.ExactState` after every round; save what its ``to_arrays`` returns.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self._resumed, self._on_state = state, on_state
+        try:
+            return super().fit_federation(federation)
+        finally:
+            del self._resumed, self._on_state
+
+    def _moments(self, rounds: Rounds) -> Moments:
+        if self._resumed is None:
+            return super()._moments(rounds)
+        if self._resumed.settings != self._settings(rounds.feature_names):
+            raise ValueError(
+                "The state to go on from belongs to a fit with other settings or features. Set them alike, or start over."
+            )
+        return self._resumed.moments
+
+    def _settings(self, feature_names: Sequence[str]) -> str:
+        """Write down the settings that a solution depends on."""
+        names = (
+            "n_components",
+            "variance_kept",
+            "n_nonzero",
+            "lam",
+            "orthogonal",
+            "scale",
+            "n_starts",
+            "precision",
+            "tol",
+        )
+        chosen = {name: np.asarray(getattr(self, name)).tolist() for name in names}
+        return json.dumps({**chosen, "feature_names": list(feature_names)}, sort_keys=True)
+
+    def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
+        problem, settings, on_state = self._problem(), self._settings(rounds.feature_names), self._on_state
+        state = self._begin(moments, problem, rng) if self._resumed is None else self._resumed.loop
+        state = loop.reopen(state, self.max_rounds)
+        save = None if on_state is None else lambda loop_state: on_state(ExactState(settings, moments, loop_state))
+        lam = self._penalty()
+        state = run(rounds, moments.frame, problem, state, precision=self.precision, lam=lam, on_state=save)
+        self.state_ = ExactState(settings, moments, state)
+        w, product = loop.solution(state)
+        found = self._ordered(w, product)
+        dense = float(nystrom.leading(state.model, n_components)[0].sum())
+        self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / dense
+        self.certificate_ = state.incumbent.certificate if lam is not None and state.incumbent is not None else None
+        self._conclude(state)
+        return found
+
+    def _begin(self, moments: Moments, problem: Problem, rng: np.random.Generator) -> loop.State:
+        return loop.begin(
+            problem,
+            len(moments.mean),
+            self.n_components,
+            moments.total,
+            rng,
+            n_rotations=self.n_starts,
+            max_rounds=self.max_rounds,
+            rank_tol=RANK_TOL[self.precision],
+        )
+
+    def _ordered(self, w: Array, product: Array) -> Found:
+        """Loadings by decreasing variance, unless each has a setting of its own, with fixed signs."""
+        captured = w.T @ product
+        own = not np.isscalar(self.lam if self.lam is not None else self.n_nonzero or 0)
+        ordered = canonical(w, np.diag(captured), reorder=not own)
+        turn = np.linalg.lstsq(w, ordered, rcond=None)[0] if w.shape[1] > 1 else np.sign(w.T @ ordered)
+        return Found(ordered + 0.0, turn.T @ captured @ turn)
+
+    def _problem(self) -> Problem:
+        if self.lam is not None and self.n_nonzero is not None:
+            raise ValueError(
+                "The 'lam' and 'n_nonzero' parameters of ExactSPCA are two ways to ask for sparsity. Give only one."
+            )
+        lam = self._penalty()
+        if lam is not None:
+            return Penalised(lam, self.tol)
+        if self.n_nonzero is not None:
+            return Cardinality(self._counts(self.n_nonzero), self.orthogonal)
+        return VarianceKept(float(self.variance_kept))
+
+    def _penalty(self) -> Array | None:
+        if self.lam is None:
+            return None
+        lam = np.asarray(self.lam, dtype=np.float64)
+        if lam.ndim == 0:
+            return np.full(self.n_components, float(lam))
+        if lam.shape != (self.n_components,) or not (np.isfinite(lam).all() and (lam >= 0).all()):
+            raise ValueError(
+                f"The 'lam' parameter of ExactSPCA, as a sequence, must have a non-negative number for each of the "
+                f"{self.n_components} components. Got {self.lam!r} instead."
+            )
+        return lam
+
+    def _counts(self, n_nonzero: Any) -> tuple[int, ...]:
+        given = np.asarray(n_nonzero)
+        counts = np.full(self.n_components, given) if given.ndim == 0 else given
+        if counts.shape != (self.n_components,) or counts.dtype.kind not in "iu" or (counts < 1).any():
+            raise ValueError(
+                f"The 'n_nonzero' parameter of ExactSPCA must be an integer of at least 1, or one for each of the "
+                f"{self.n_components} components. Got {n_nonzero!r} instead."
+            )
+        return tuple(int(count) for count in counts)
+
+    def _conclude(self, state: loop.State) -> None:
+        self.stop_reason_ = state.stopped or StopReason.MAX_ROUNDS
+        if self.stop_reason_.success or self.stop_reason_ is StopReason.CALLBACK:
+            return
+        reached = (
+            "" if self.certificate_ is None else f" with a certificate of {self.certificate_:.1e} (tol={self.tol:g})"
+        )
+        warnings.warn(
+            f"ExactSPCA stopped after {state.round} rounds{reached}: {self.stop_reason_.value}. "
+            "Try more rounds (max_rounds), a larger tol, or precision='float64'.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+    def _objective(self, w: Array, captured: Array, n_sites: int) -> float:  # noqa: ARG002 - FSSPCA's has it
+        return penalised_objective(w, captured, self._penalty())
+
+    def path(
+        self,
+        X: Any,
+        *,
+        lam: Sequence[float] | None = None,
+        n_nonzero: Sequence[int | Sequence[int]] | None = None,
+        sites: Any = None,
+        rounds_per_point: int = 2,
+    ) -> SparsityPath:
+        """Solve for a whole grid of λ, or of non-zeros, for a round or two a point.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The rows of all sites.
+        lam : sequence of float, optional
+            A grid of λ.
+        n_nonzero : sequence of int or of sequences of int, optional
+            A grid of non-zeros a loading. One of the two grids must be given.
+        sites : array-like of shape (n_samples,), optional
+            The owner of each row.
+        rounds_per_point : int, default=2
+            The most rounds that a point may cost; with few, the certificates of a λ path stay above ``tol``.
+
+        Returns
+        -------
+        path : SparsityPath
+            The solutions, with ways to choose among them. The estimator is fitted to the first of the grid.
+        """
+        federation = self._local_federation(X, sites, reset=True)
+        return self.path_federation(federation, lam=lam, n_nonzero=n_nonzero, rounds_per_point=rounds_per_point)
+
+    def path_federation(
+        self,
+        federation: Federation,
+        *,
+        lam: Sequence[float] | None = None,
+        n_nonzero: Sequence[int | Sequence[int]] | None = None,
+        rounds_per_point: int = 2,
+    ) -> SparsityPath:
+        """Solve for a whole grid over a federation; see :meth:`path`."""
+        if (lam is None) == (n_nonzero is None):
+            raise ValueError("Give a grid of either 'lam' or 'n_nonzero'.")
+        name, grid = ("lam", list(lam)) if lam is not None else ("n_nonzero", list(n_nonzero or ()))
+        if not grid:
+            raise ValueError(f"The grid of {name!r} is empty.")
+        estimators = [self._with(name, setting) for setting in grid]
+        problems = [estimator._problem() for estimator in estimators]
+        first = estimators[0].fit_federation(federation)
+        self.__dict__.update({key: value for key, value in vars(first).items() if key.endswith("_")})
+        moments, state = first.state_.moments, first.state_.loop
+        rounds = Rounds(federation, self.callbacks or (), first.history_)
+        certificate = np.nan if first.certificate_ is None else first.certificate_
+        points = [
+            PathPoint(*loop.solution(state), certificate, first.n_rounds_, first.stop_reason_),
+            *follow(rounds, moments.frame, state, problems[1:], max_rounds=rounds_per_point, precision=self.precision),
+        ]
+        models = [
+            estimator._path_model(setting, moments.total, point)
+            for estimator, setting, point in zip(estimators, grid, points, strict=True)
+        ]
+        dense = float(nystrom.leading(state.model, self.n_components)[0].sum())
+        return SparsityPath(
+            tuple(models), dense / moments.total, moments.n_rows, len(moments.mean), len(rounds.history)
+        )
+
+    def _with(self, name: str, setting: Any) -> "ExactSPCA":
+        settings = {**self.get_params(deep=False), "lam": None, "n_nonzero": None, name: setting}
+        return ExactSPCA(**settings)
+
+    def _path_model(self, setting: Any, total: float, point: PathPoint) -> PathModel:
+        found = self._ordered(point.w, point.product)
+        ratio = -penalised_objective(found.w, found.captured, None) / total
+        return PathModel(
+            setting, found.w.T, int(np.count_nonzero(found.w)), ratio, float(point.certificate), point.rounds
+        )

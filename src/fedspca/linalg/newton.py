@@ -1,0 +1,143 @@
+"""Smooth steps on the sparse Stiefel manifold: trust-region Newton on a fixed support."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.nystrom import Quadratic
+from fedspca.linalg.sparse_stiefel import Tangent, retract
+
+Array = NDArray[np.float64]
+
+DUST = 1e-9  # an entry this small is a zero that rounding has missed, and would demand an exact sign of its gradient
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """-tr(w' Q w) - 2 <C, w> + <lam, |w|> on a subset of the rows."""
+
+    quadratic: Quadratic
+    linear: Array
+    lam: Array
+
+    def half_gradient(self, w: Array) -> Array:
+        """``Q w + C``."""
+        return self.quadratic @ w + self.linear
+
+    def value(self, w: Array) -> float:
+        """The surrogate at w, up to a constant."""
+        return self.trial(w)[0]
+
+    def trial(self, w: Array) -> tuple[float, Array]:
+        """The surrogate at w, and the half-way product of its gradient, so that a rejected point costs half."""
+        energy, signed = self.quadratic.inner(w)
+        return -energy - 2.0 * float(np.vdot(self.linear, w)) + float(self.lam @ np.abs(w).sum(axis=0)), signed
+
+    def rows(self, index: NDArray[np.intp]) -> "Surrogate":
+        """The problem restricted to some features."""
+        return Surrogate(self.quadratic.rows(index), self.linear[index], self.lam)
+
+
+def descend(p: Surrogate, z: Array, value: float, slack: float = 0.0) -> tuple[Array, float, Array] | None:
+    """Retract z on its own support: the point, its value, its half-way product.
+
+    None unless the objective falls (or, near convergence, stays to rounding).
+    """
+    w = retract(np.where(np.abs(z) > DUST, z, 0.0))
+    if w is None:
+        return None
+    new, signed = p.trial(w)
+    return (w, new, signed) if new < value + slack * abs(value) else None
+
+
+def polish(
+    p: Surrogate,
+    w: Array,
+    half: Array,
+    value: float,
+    tol: float,
+    *,
+    max_newton: int = 6,
+    keep_signs: bool = True,
+) -> tuple[Array, Array, float, Array | None]:
+    """Riemannian trust-region Newton on the fixed support and, where lam > 0, signs: there the objective is smooth.
+
+    Entries may leave the support (those whose sign would flip), none may enter: that is the proximal step's work.
+    """
+    radius, multiplier = 0.5 * np.sqrt(w.shape[1]), None
+    rough = tol > 1e-4  # a rough solve ranks starts: it needs the saddles escaped, not the last digits
+    max_newton, max_cg = (min(max_newton, 2), 12) if rough else (max_newton, 40)
+    for _ in range(max_newton):
+        keep = np.flatnonzero(w.any(axis=1))
+        wk, part = w[keep], p.rows(keep)
+        mask = (wk != 0.0).astype(float)
+        tangent = Tangent.at(wk, mask)
+        slope = mask * (2.0 * half[keep] - p.lam * np.sign(wk))
+        multiplier = tangent.multiplier(slope)
+        gradient = slope - mask * (wk @ multiplier)
+        size = float(np.linalg.norm(gradient))
+        scale = 2.0 * float(np.linalg.norm(half)) or 1.0
+        if size <= tol * scale:
+            break
+        rtol = max(min(0.1, size / scale), 0.3 * tol * scale / size)
+        move, on_boundary = _newton_direction(part.quadratic, tangent, multiplier, gradient, rtol, radius, max_cg)
+        slack = 1e-12 if size < 1e-5 * scale else 0.0
+        accepted, length = _backtrack(part, wk, move, value, slack, keep_signs)
+        if accepted is None:
+            break
+        radius = 2.0 * radius if on_boundary and length == 1.0 else radius if length == 1.0 else length * radius
+        w = np.zeros_like(w)
+        w[keep], value = accepted[:2]
+        half = p.quadratic.outer(accepted[2]) + p.linear
+    return w, half, value, multiplier
+
+
+def _backtrack(
+    p: Surrogate, w: Array, move: Array, value: float, slack: float, keep_signs: bool
+) -> tuple[tuple[Array, float, Array] | None, float]:
+    """The longest of three steps along a move that descends, and its length; flipped entries are set to zero."""
+    for length in (1.0, 0.3, 0.09):
+        z = w + length * move
+        if keep_signs:
+            z[z * w < 0.0] = 0.0
+        accepted = descend(p, z, value, slack)
+        if accepted is not None:
+            return accepted, length
+    return None, 0.0
+
+
+def _newton_direction(
+    quadratic: Quadratic,
+    tangent: Tangent,
+    multiplier: Array,
+    gradient: Array,
+    rtol: float,
+    radius: float,
+    max_iter: int,
+) -> tuple[Array, bool]:
+    """Argmin over tangent D, ``||D|| <= radius``, of ``<D, D L - 2 Q D> / 2 - <gradient, D>``.
+
+    Steihaug's conjugate gradients; negative curvature (common: a column that has not found its features sits
+    near a saddle) is followed to the boundary. Returns D and whether it is on the boundary.
+    """
+    x = np.zeros_like(gradient)
+    residual = direction = gradient
+    rr = float(np.vdot(residual, residual))
+    stop = rtol * rtol * rr
+    for _ in range(max_iter):
+        hd = direction @ multiplier - 2.0 * (quadratic @ direction)
+        hd = tangent.project(tangent.mask * hd)
+        curvature = float(np.vdot(direction, hd))
+        alpha = rr / curvature if curvature > 0.0 else np.inf
+        dd, xd, xx = float(np.vdot(direction, direction)), float(np.vdot(x, direction)), float(np.vdot(x, x))
+        if alpha == np.inf or xx + 2.0 * alpha * xd + alpha * alpha * dd >= radius * radius:
+            reach = (-xd + np.sqrt(max(xd * xd + dd * (radius * radius - xx), 0.0))) / max(dd, 1e-300)
+            return x + reach * direction, True
+        x = x + alpha * direction
+        residual = residual - alpha * hd
+        rr, old = float(np.vdot(residual, residual)), rr
+        if rr <= stop:
+            break
+        direction = residual + (rr / old) * direction
+    return x, False

@@ -1,0 +1,170 @@
+"""The Nystrom model of S = A' A: everything the sites have answered so far, as one factor.
+
+For asked columns Q with answers S Q the model ``M = S Q (Q' S Q)^+ Q' S`` satisfies ``M <= S`` in the
+Loewner order and ``M Q = S Q``. It is kept as ``M = F F'`` with F of shape (d, m): neither S nor M is formed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+RANK_TOL = 1e-11  # relative to lambda_max(M): below it (S - M) q is rounding error, and dividing by it poisons F
+
+
+@dataclass(frozen=True)
+class NystromModel:
+    """``M = factor @ factor.T``; ``gram = factor.T @ factor`` is kept because its spectrum is that of M.
+
+    ``basis`` is an orthonormal basis of all asked columns, where M and S agree.
+    """
+
+    factor: Array
+    gram: Array
+    basis: Array
+    trace: float
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return int(self.factor.shape[0])
+
+    @property
+    def rank(self) -> int:
+        """Number of independent columns known."""
+        return int(self.factor.shape[1])
+
+    def __matmul__(self, w: Array) -> Array:
+        """``M @ w`` at a cost of 2 d m r."""
+        return self.factor @ (self.factor.T @ w)
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The symmetric matrix ``factor @ diag(signs) @ factor.T``, never formed.
+
+    It stands for itself plus ``shift * I``, which is a constant on the Stiefel manifold and is left out of products.
+    """
+
+    factor: Array
+    signs: Array | None = None
+    shift: float = 0.0
+
+    def __matmul__(self, w: Array) -> Array:
+        inner = self.factor.T @ w
+        return self.factor @ (inner if self.signs is None else (inner.T * self.signs).T)
+
+    def inner(self, w: Array) -> tuple[float, Array]:
+        """``tr(w' Q w)``, and the half-way product from which ``outer`` completes ``Q w``."""
+        inner = self.factor.T @ w
+        signed = inner if self.signs is None else (inner.T * self.signs).T
+        return float(np.vdot(inner, signed)), signed
+
+    def outer(self, signed: Array) -> Array:
+        """``Q w`` from the half-way product."""
+        return self.factor @ signed
+
+    def energy(self, w: Array) -> float:
+        """``tr(w' Q w)``."""
+        return self.inner(w)[0]
+
+    def gap(self, w: Array, product: Array) -> Array:
+        """``(S - Q - shift I) w``: the linear term with which the surrogate touches the objective at w."""
+        return product - self @ w - self.shift * w
+
+    def rows(self, index: NDArray[np.intp]) -> "Quadratic":
+        """The principal submatrix on the given features."""
+        return Quadratic(self.factor[index], self.signs, self.shift)
+
+
+def majoriser(model: NystromModel) -> Quadratic:
+    """M itself: ``-tr(w' M w) >= -tr(w' S w)``, with equality on the asked columns."""
+    return Quadratic(model.factor)
+
+
+def predictor(model: NystromModel) -> Quadratic:
+    """``M + tau (I - B B')``: the trace not yet explained, spread evenly over what was never asked.
+
+    On sparse vectors noise looks isotropic, so this predicts S far better than M does while the model is young. It
+    is no majoriser: keep its points only if the true objective falls.
+    """
+    missing = max(model.trace - float(np.trace(model.gram)), 0.0)
+    free = model.n_features - model.basis.shape[1]
+    tau = missing / free if free > 0 else 0.0
+    if tau <= 1e-3 * _top(model.gram):
+        return majoriser(model)
+    factor = np.hstack([model.factor, np.sqrt(tau) * model.basis])
+    signs = np.ones(factor.shape[1])
+    signs[model.rank :] = -1.0
+    return Quadratic(factor, signs, tau)
+
+
+def empty(n_features: int, trace: float) -> NystromModel:
+    """The model that knows nothing: M = 0."""
+    nothing = np.zeros((n_features, 0))
+    return NystromModel(nothing, np.zeros((0, 0)), nothing, trace)
+
+
+def expand(model: NystromModel, asked: Array, answer: Array, *, rtol: float = RANK_TOL) -> NystromModel:
+    """The model of all earlier columns and of ``S @ asked = answer``, ``asked`` orthonormal.
+
+    With ``R = (S - M) Q`` and ``K = Q' R``, the new model is ``M + R K^+ R'``: the block step of a Cholesky
+    factorisation, at a cost of d m q. No basis of the asked columns needs keeping: the residual of the old
+    model already vanishes on them. Directions whose eigenvalue in K is below ``rtol`` of lambda_max are
+    dropped (the rank-revealing step).
+    """
+    residual = answer - model @ asked
+    core = asked.T @ residual
+    values, vectors = np.linalg.eigh(0.5 * (core + core.T))
+    scale = max(_top(model.gram), float(np.abs(answer).max(initial=0.0)), float(values.max(initial=0.0)))
+    keep = values > rtol * scale
+    if not keep.any():
+        return model
+    basis = np.hstack([model.basis, _new_directions(model.basis, asked)])
+    new = residual @ (vectors[:, keep] / np.sqrt(values[keep]))
+    cross = model.factor.T @ new
+    gram = np.block([[model.gram, cross], [cross.T, new.T @ new]])
+    return NystromModel(np.hstack([model.factor, new]), gram, basis, model.trace)
+
+
+def leading(model: NystromModel, r: int) -> tuple[Array, Array]:
+    """The r largest eigenvalues of M, descending, and their orthonormal eigenvectors (d x r).
+
+    Where M has rank below r the basis is completed by coordinate directions, with eigenvalue zero.
+    """
+    values, vectors = np.linalg.eigh(model.gram)
+    values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]
+    keep = values > 1e-12 * max(float(values[0]) if len(values) else 0.0, 1e-300)
+    basis = model.factor @ (vectors[:, keep] / np.sqrt(values[keep]))
+    return np.concatenate([values[keep], np.zeros(r - keep.sum())]), complete(basis, r)
+
+
+def complete(basis: Array, r: int) -> Array:
+    """An orthonormal d x r matrix that starts with ``basis``, completed by the least covered coordinates."""
+    missing = r - basis.shape[1]
+    if missing <= 0:
+        return basis
+    covered = np.einsum("ij,ij->i", basis, basis)
+    rows = np.argsort(covered, kind="stable")[:missing]
+    extra = np.zeros((basis.shape[0], missing))
+    extra[rows, np.arange(missing)] = 1.0
+    return np.linalg.qr(np.hstack([basis, extra]))[0] * 1.0
+
+
+def _new_directions(basis: Array, columns: Array, *, tol: float = 1e-7) -> Array:
+    """An orthonormal basis of the columns' part outside span(basis)."""
+    if basis.shape[1] == 0:
+        return columns
+    rest = columns - basis @ (basis.T @ columns)
+    values, vectors = np.linalg.eigh(rest.T @ rest)
+    keep = values > tol**2
+    rest = rest @ (vectors[:, keep] / np.sqrt(values[keep]))
+    rest = rest - basis @ (basis.T @ rest)
+    return np.linalg.qr(rest)[0]
+
+
+def _top(gram: Array) -> float:
+    """An upper-bound-free proxy for lambda_max(M): its largest diagonal entry, which is within a factor m."""
+    return float(gram.diagonal().max(initial=0.0))

@@ -1,0 +1,162 @@
+"""Geometry of the sparse Stiefel manifold: orthonormal matrices that vanish outside a fixed support.
+
+For a support ``T`` (a 0/1 matrix of shape (d, r)) the set is ``{w : w.T @ w = I, w = T * w}``.
+The normal space at ``w`` is ``{T * (w @ L) : L symmetric}``; every projection below solves one linear
+system in the r (r + 1) / 2 free entries of ``L``, whatever d is.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_RIDGE = 1e-14  # disjoint supports make a constraint vacuous: its row of the normal matrix is zero
+
+
+@lru_cache(maxsize=64)
+def _pair_tables(r: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], Array]:
+    """Indices of the upper triangle, and the gather that assembles the normal matrix from r Gram matrices."""
+    i, j = np.triu_indices(r)
+    a, b, k, m = i[:, None], j[:, None], i[None, :], j[None, :]
+    terms = ((a == k, a, b, m), (a == m, a, b, k), (b == k, b, a, m), (b == m, b, a, k))
+    index = np.zeros((r, r), dtype=np.intp)
+    index[i, j] = index[j, i] = np.arange(len(i))
+    gather = np.stack([index[p, q] * r + g for _, g, p, q in terms])
+    delta = np.stack([np.broadcast_to(same, gather.shape[1:]).astype(float) for same, *_ in terms])
+    return i, j, gather, delta
+
+
+def normal_matrix(w: Array, mask: Array) -> Array:
+    """Gram matrix of the constraint gradients ``mask * (w_j e_i' + w_i e_j')``, i <= j.
+
+    ``mask`` may carry positive column weights: the Gram is then that of the weighted inner product.
+    """
+    i, j, gather, delta = _pair_tables(w.shape[1])
+    columns = np.ascontiguousarray(w.T)
+    grams = (
+        columns[i] * columns[j]
+    ) @ mask  # entry (p, q), g: the inner product of w_p and w_q over column g's support
+    return np.asarray(np.einsum("tij,tij->ij", grams.ravel()[gather], delta))
+
+
+def solve_symmetric(normal: Array, rhs: Array) -> Array:
+    """The symmetric L with ``normal @ vec(L) = vec(rhs)``, least norm where a constraint is vacuous."""
+    r = rhs.shape[0]
+    i, j, _, _ = _pair_tables(r)
+    ridge = _RIDGE * max(float(normal.diagonal().max()), 1e-300)
+    half = np.zeros((r, r))
+    half[i, j] = np.linalg.solve(normal + ridge * np.eye(len(i)), rhs[i, j])
+    return half + half.T
+
+
+def symmetric_inverse(normal: Array) -> Array:
+    """The (ridged) inverse of a normal matrix, for many right-hand sides."""
+    ridge = _RIDGE * max(float(normal.diagonal().max()), 1e-300)
+    return np.asarray(np.linalg.inv(normal + ridge * np.eye(normal.shape[0])), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """Orthogonal projection onto the tangent space at ``w`` of the sparse Stiefel manifold with support ``mask``."""
+
+    w: Array
+    mask: Array
+    inverse: Array
+
+    @classmethod
+    def at(cls, w: Array, mask: Array) -> "Tangent":
+        """Factor the projection at a point."""
+        return cls(w, mask, symmetric_inverse(normal_matrix(w, mask)))
+
+    def multiplier(self, y: Array) -> Array:
+        """Argmin over symmetric L of ``||mask * (y - w L)||_F``; ``y`` must vanish off the support."""
+        z = self.w.T @ y
+        i, j, _, _ = _pair_tables(z.shape[0])
+        half = np.zeros_like(z)
+        half[i, j] = self.inverse @ (z + z.T)[i, j]
+        return half + half.T
+
+    def project(self, y: Array) -> Array:
+        """Argmin over tangent D of ``||D - y||_F``; ``y`` must vanish off the support."""
+        return y - self.mask * (self.w @ self.multiplier(y))
+
+
+def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter: int = 12) -> Array | None:
+    """Argmin ``||w - z||_F`` (to second order) over orthonormal w with the support of z.
+
+    Gauss-Newton on ``w.T w = I`` with least-norm corrections ``mask * (w L)``: quadratically convergent, and an
+    exact zero stays an exact zero, which no QR or polar factor can promise. Returns None where the support
+    admits no orthonormal matrix near z.
+    """
+    support = (z != 0.0).astype(float) if mask is None else mask
+    norms = np.sqrt(np.einsum("ij,ij->j", z, z))
+    if not np.all(norms > 0.0):
+        return None
+    w = np.asarray(z / norms)
+    eye = np.eye(z.shape[1])
+    previous = np.inf
+    for _ in range(max_iter):
+        excess = w.T @ w - eye
+        size = float(np.abs(excess).max())
+        if size <= tol or (size <= 1e3 * tol and size >= 0.5 * previous):
+            return w
+        if not np.isfinite(size) or size > 1e3:
+            return None
+        previous = size
+        w = w - support * (w @ solve_symmetric(normal_matrix(w, support), excess))
+    return w if float(np.abs(w.T @ w - eye).max()) <= 1e-10 else None
+
+
+def sparse_orthonormalise(
+    w: Array, support: Mask, removed: Array, *, tol: float = 1e-13, max_steps: int = 50
+) -> Array | None:
+    """Find v near w with vᵀv = I and Zᵀv = 0 that is zero outside ``support``; None where there is none nearby.
+
+    A QR or a polar factor would fill the zeros in. Each Newton step instead takes the least-norm Δ on the support that
+    satisfies the linearised constraints, Δ = support ∘ (vΛ + ZΓ) with Λ symmetric, so only r(r + 1)/2 + qr unknowns
+    are solved for and convergence is quadratic.
+    """
+    v = np.where(support, w, 0.0)
+    if not removed.shape[1]:
+        return retract(v, support.astype(float))
+    norms = np.linalg.norm(v, axis=0)
+    if not np.all(norms > 0):
+        return None
+    v /= norms
+    for _ in range(max_steps):
+        gap = np.hstack([v, removed]).T @ v
+        gap[: v.shape[1]] -= np.eye(v.shape[1])
+        error = np.abs(gap).max(initial=0.0)
+        if error <= tol:
+            return v
+        v = v - support * (np.hstack([v, removed]) @ _least_norm_multipliers(v, removed, support, gap))
+        if not np.isfinite(v).all():
+            return None
+    return v if error <= 1e-10 else None
+
+
+def _least_norm_multipliers(v: Array, removed: Array, support: Mask, gap: Array) -> Array:
+    """Solve for [Λ; Γ] such that the step support ∘ (vΛ + ZΓ) closes ``gap`` = [vᵀv − I; Zᵀv] to first order."""
+    r, q = v.shape[1], removed.shape[1]
+    frame = np.hstack([v, removed])
+    # what column a of the step contributes to the constraints, as a function of column a of [Λ; Γ]
+    columns = np.stack([(frame * support[:, [a]]).T @ frame for a in range(r)])
+    rows, cols = np.triu_indices(r)
+    basis = np.zeros((len(rows) + q * r, r + q, r))
+    for p, (a, b) in enumerate(zip(rows, cols, strict=True)):
+        basis[p, a, b] = basis[p, b, a] = 1.0
+    for p in range(q * r):
+        basis[len(rows) + p, r + p // r, p % r] = 1.0
+    moved = np.einsum("aij,pja->pia", columns, basis)
+    change = moved.copy()
+    change[:, :r] += moved[:, :r].transpose(0, 2, 1)
+
+    def constraints(x: Array) -> Array:
+        return np.concatenate([x[..., rows, cols], x[..., r:, :].reshape(*x.shape[:-2], q * r)], axis=-1)
+
+    solution, *_ = np.linalg.lstsq(constraints(change).T, constraints(gap), rcond=1e-12)
+    return np.asarray(np.tensordot(solution, basis, axes=1))

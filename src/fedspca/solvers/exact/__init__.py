@@ -1,0 +1,1 @@
+"""ExactSPCA: the pooled optimum in about ten rounds."""

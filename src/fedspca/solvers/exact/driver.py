@@ -1,0 +1,69 @@
+"""ExactSPCA's rounds over a federation: each question is one sum."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from fedspca.linalg.operators import Frame
+from fedspca.site.queries import Query, random_directions
+from fedspca.solvers.exact.loop import State, advance, question, solution
+from fedspca.solvers.exact.problem import Problem
+from fedspca.solvers.rounds import Rounds
+from fedspca.solvers.start import frame_arrays, gram_product
+from fedspca.solvers.stopping import StopReason
+
+Array = NDArray[np.float64]
+
+
+def run(
+    rounds: Rounds,
+    frame: Frame,
+    problem: Problem,
+    state: State,
+    *,
+    precision: str = "float64",
+    lam: Array | None = None,
+    on_state: Callable[[State], object] | None = None,
+) -> State:
+    """Ask and advance until the state says stop. ``on_state`` sees every state, so that it can be saved."""
+    while state.stopped is None:
+        state = advance(problem, state, _answer(rounds, frame, state, precision))
+        _report(rounds, state, lam)
+        if rounds.stop_requested and state.stopped is None:
+            state = replace(state, stopped=StopReason.CALLBACK)
+        if on_state is not None:
+            on_state(state)
+    return state
+
+
+def _answer(rounds: Rounds, frame: Frame, state: State, precision: str) -> Array:
+    """S times the open question, by one sum. The first question travels as a seed."""
+    if not state.model.rank and not state.round:
+        asked = question(state)
+        scalars = {"seed": state.seed, "columns": asked.shape[1], "precision": precision}
+        product = rounds.sum(Query("gram_sketch", frame_arrays(frame), scalars))["product"]
+        # the sites multiplied Ω = QR, and SΩ = (SQ)R
+        upper = asked.T @ random_directions(state.seed, asked.shape)
+        return np.asarray(solve_triangular(upper.T, product.T, lower=True).T)
+    return gram_product(rounds, frame, question(state), precision)
+
+
+def _report(rounds: Rounds, state: State, lam: Array | None) -> None:
+    """Record the best point so far, in the terms of the other solvers: captured variance enters with a minus sign."""
+    if state.incumbent is None:
+        return
+    w, product = solution(state)
+    rounds.report(
+        objective=penalised_objective(w, w.T @ product, lam),
+        certificate=None if np.isnan(state.incumbent.certificate) else state.incumbent.certificate,
+        nonzeros=int(np.count_nonzero(w)),
+    )
+
+
+def penalised_objective(w: Array, captured: Array, lam: Array | None) -> float:
+    """Penalty λ‖w‖₁, if there is one, less the variance captured by span(w)."""
+    inside = float(np.trace(np.linalg.lstsq(w.T @ w, captured, rcond=1e-12)[0]))
+    return (0.0 if lam is None else float(lam @ np.abs(w).sum(axis=0))) - inside

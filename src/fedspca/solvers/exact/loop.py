@@ -1,0 +1,218 @@
+"""The rounds of ExactSPCA without their transport: ``question(state)`` is asked, ``advance(…, answer)`` goes on.
+
+Each round is one product with S. All that was ever asked stays in a Nyström model of S; points are proposed on the
+model, for no round, and judged by their exact products, which the next question brings along.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg import nystrom
+from fedspca.linalg.rotations import random_rotations
+from fedspca.site.queries import random_directions
+from fedspca.solvers.exact.problem import Incumbent, Problem
+from fedspca.solvers.stopping import StopReason
+
+Array = NDArray[np.float64]
+
+POWER_ROUNDS = 3  # one is useless and two often end in a poor basin
+OVERSAMPLING = 20  # with ten, WDBC* takes a round more; columns cost bytes, rounds cost minutes
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything the coordinator holds between two rounds: arrays and numbers, so that it can be saved and go on.
+
+    Attributes
+    ----------
+    n_components, seed, search_rounds, power_rounds, max_rounds : int
+        How the rounds are laid out.
+    rank_tol : float
+        Below this share of the largest eigenvalue an answer is rounding error.
+    rotations : ndarray of shape (n, r, r)
+        The rotations from which later starts begin, drawn in advance.
+    model : NystromModel
+        All that the sites have answered.
+    asked : ndarray of shape (d, m)
+        The orthonormal directions of the question that is open.
+    candidates : tuple of ndarray
+        Points in the span of the question, which its answer will judge.
+    incumbent : Incumbent or None
+        The best point so far.
+    round : int
+        Rounds taken.
+    stopped : StopReason or None
+        Why no more is asked.
+    """
+
+    n_components: int
+    seed: int
+    power_rounds: int
+    search_rounds: int
+    max_rounds: int
+    rank_tol: float
+    rotations: Array
+    model: nystrom.NystromModel
+    asked: Array
+    candidates: tuple[Array, ...]
+    incumbent: Incumbent | None
+    round: int
+    stopped: StopReason | None
+
+
+def begin(
+    problem: Problem,
+    n_features: int,
+    n_components: int,
+    trace: float,
+    rng: np.random.Generator,
+    *,
+    n_rotations: int,
+    max_rounds: int,
+    rank_tol: float,
+) -> State:
+    """State before the first round: a random block to ask, and the rotations that later starts will use."""
+    r, seed = n_components, int(rng.integers(2**31))
+    width = min(n_features, r + (OVERSAMPLING if r <= 2 else 2 * r + OVERSAMPLING))
+    search = problem.search_rounds(r)
+    return State(
+        n_components=r,
+        seed=seed,
+        power_rounds=POWER_ROUNDS,
+        search_rounds=search,
+        max_rounds=max_rounds,
+        rank_tol=rank_tol,
+        rotations=random_rotations(search * n_rotations if r > 2 else 0, r, rng),
+        model=nystrom.empty(n_features, trace),
+        asked=np.linalg.qr(random_directions(seed, (n_features, width)))[0],
+        candidates=(),
+        incumbent=None,
+        round=0,
+        stopped=None,
+    )
+
+
+def question(state: State) -> Array:
+    """Orthonormal directions Q of the next round."""
+    return state.asked
+
+
+def advance(problem: Problem, state: State, answer: Array) -> State:
+    """State after the sum SQ for Q = ``question(state)`` came in."""
+    model = nystrom.expand(state.model, state.asked, answer, rtol=state.rank_tol)
+    best = _judge(problem, state, model, answer)
+    searched = state.round >= state.power_rounds + state.search_rounds
+    stalled = False
+    if searched and best is not None and best is state.incumbent:
+        stalled = best.cautious and model.rank == state.model.rank
+        best = replace(best, cautious=True)
+    state = replace(state, model=model, incumbent=best, round=state.round + 1)
+    if best is not None and best.holds:
+        return replace(state, stopped=StopReason.CERTIFIED)
+    if state.round >= state.max_rounds:
+        return replace(state, stopped=StopReason.MAX_ROUNDS)
+    if stalled:
+        return replace(state, stopped=StopReason.STALLED)
+    return _plan(problem, state, answer)
+
+
+def warm(problem: Problem, state: State, *, max_rounds: int) -> State:
+    """Begin another problem, a point of a path, on all that has been learnt: nothing is asked again."""
+    at = None if state.incumbent is None else state.incumbent.w
+    candidates = tuple(problem.start(state.model, state.n_components, state.rotations[:0], at))
+    return replace(
+        state,
+        power_rounds=0,
+        search_rounds=0,
+        max_rounds=max_rounds,
+        incumbent=None,
+        round=0,
+        stopped=None,
+        candidates=candidates,
+        asked=_orthonormal(np.hstack(candidates)),
+    )
+
+
+def reopen(state: State, max_rounds: int) -> State:
+    """State to go on from: an open one as it is; a stopped one with its solution to be judged again, in one round."""
+    if state.stopped is None:
+        return replace(state, max_rounds=max_rounds)
+    w, _ = solution(state)
+    return replace(
+        state,
+        power_rounds=0,
+        search_rounds=0,
+        max_rounds=state.round + max_rounds,
+        candidates=(w,),
+        asked=_orthonormal(w),
+        incumbent=None,
+        stopped=None,
+    )
+
+
+def solution(state: State) -> tuple[Array, Array]:
+    """Best loadings w so far and Sw; before any point was judged, the model's leading eigenvectors."""
+    if state.incumbent is not None:
+        return state.incumbent.w, state.incumbent.product
+    w = nystrom.leading(state.model, state.n_components)[1]
+    return w, state.model @ w
+
+
+def _judge(problem: Problem, state: State, model: nystrom.NystromModel, answer: Array) -> Incumbent | None:
+    """Best of the incumbent and of the candidates whose exact products just came in."""
+    best = state.incumbent
+    if best is not None and problem.moving:
+        again = problem.assess(best.w, best.product, model)
+        if again.objective != best.objective:
+            best = Incumbent(best.w, best.product, again.objective, again.certificate, again.holds, best.cautious)
+    for w in state.candidates:
+        # w lies in the span of the asked columns, so its product needs no further round
+        product = answer @ (state.asked.T @ w)
+        verdict = problem.assess(w, product, model)
+        if best is None or verdict.better_than(best):
+            cautious = best is not None and best.cautious
+            best = Incumbent(w, product, verdict.objective, verdict.certificate, verdict.holds, cautious)
+    return best
+
+
+def _plan(problem: Problem, state: State, answer: Array) -> State:
+    """Choose the next question: power iterations first, then starts, then steps from the incumbent."""
+    number = state.round + 1
+    if number < state.power_rounds:
+        return replace(state, asked=_orthonormal(answer), candidates=())
+    if number == state.power_rounds:
+        # the last power round carries a first solution too: a look at it for no extra round
+        candidates = tuple(problem.start(state.model, state.n_components, state.rotations[:0], None)[:1])
+        return replace(state, asked=_orthonormal(np.hstack([*candidates, answer])), candidates=candidates)
+    nth = number - state.power_rounds - 1
+    if nth == 1 and len(state.candidates) == 1:  # first starts that all ended in one point leave nothing to search for
+        state = replace(state, search_rounds=1)
+    if nth < state.search_rounds or state.incumbent is None:
+        candidates = _searched(problem, state, nth)
+    else:
+        candidates = tuple(problem.improve(state.model, state.incumbent))
+    if not candidates:
+        return replace(state, stopped=StopReason.STATIONARY)
+    probes = problem.probes(state.model, state.n_components, state.incumbent)
+    columns = candidates if probes is None else (*candidates, probes)
+    return replace(state, asked=_orthonormal(np.hstack(columns)), candidates=candidates)
+
+
+def _searched(problem: Problem, state: State, nth: int) -> tuple[Array, ...]:
+    """Points from scratch; the later the search, the better the model ranks, and the more rotations it gets."""
+    rounds = max(state.search_rounds, 1)
+    first, last = (int(len(state.rotations) * (i / rounds) ** 2) for i in (nth, nth + 1))
+    at = None if state.incumbent is None else state.incumbent.w
+    return tuple(problem.start(state.model, state.n_components, state.rotations[first:last], at))
+
+
+def _orthonormal(columns: Array) -> Array:
+    """Orthonormal basis of the columns; a leading orthonormal block is kept as it is, exact zeros and all."""
+    q, upper = np.linalg.qr(columns)
+    pivots = np.diag(upper)
+    if columns.shape[1] > columns.shape[0]:
+        return np.asarray(q)
+    keep = np.abs(pivots) > 1e-12 * np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
+    return np.asarray((q * np.where(pivots < 0.0, -1.0, 1.0))[:, keep])

@@ -1,0 +1,112 @@
+"""The l1 problem as the outer loop sees it: propose on the surrogate, assess with exact products."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg import nystrom
+from fedspca.linalg.certificate import certify
+from fedspca.linalg.proximal import L1Solution, minimise
+from fedspca.linalg.rotations import canonical, rotated
+from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
+
+Array = NDArray[np.float64]
+
+_KEEP = 4  # starts that survive the rough solve
+_ROUGH, _FINE = 3e-2, 3e-3  # residuals to which starts are solved before, and after, they are ranked
+_STEPS = 6  # of the continuation in lam
+
+
+@dataclass(frozen=True)
+class Penalised:
+    """min over w in St(d, r) of ``-tr(w' S w) + lam ||w||_1``."""
+
+    lam: Array
+    tol: float = 1e-6
+
+    @property
+    def moving(self) -> bool:
+        """The objective is exact at once."""
+        return False
+
+    def search_rounds(self, r: int) -> int:
+        """At r <= 2 the starts agree; beyond, the rotation is the hard part.
+
+        A model that has seen sparse points ranks starts far better than one that has seen only power iterates.
+        """
+        return 1 if r <= 2 else 4
+
+    def probes(self, model: nystrom.NystromModel, r: int, at: Incumbent | None) -> Array | None:
+        """The residual of the stationarity condition on the support: the direction in which the point will move."""
+        if at is None:
+            return None
+        gradient = 2.0 * at.product
+        multiplier = certify(at.w, gradient, self.lam).multiplier
+        return np.where(at.w != 0.0, gradient - self.lam * np.sign(at.w) - at.w @ multiplier, 0.0)
+
+    def start(self, model: nystrom.NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
+        """The best stationary points of the predicted objective over several starts, best first."""
+        _, basis = nystrom.leading(model, r)
+        rows = self._rows(model, basis)
+        quadratic, zero = nystrom.predictor(model).rows(rows), np.zeros((len(rows), r))
+        points = rotated(basis, rotations)
+        if r <= 2 or (warm is None and len(rotations) == 0):
+            points = points[-1:]  # only to show the model sparse columns, or r so small that starts agree
+        if warm is not None:
+            points.append(warm)
+        inside = [np.linalg.qr(w[rows])[0] if len(rows) < len(w) else w for w in points]
+        rough = [minimise(quadratic, zero, self.lam, w, tol=_ROUGH, max_iter=25) for w in inside]
+        if len(rotations):
+            rough.append(self._continued(quadratic, zero, inside[1]))
+        rough.sort(key=lambda s: s.objective)
+        if warm is None and len(rotations) == 0:
+            return [scatter(rough[0].w, rows, model.n_features)]
+        best = [
+            minimise(quadratic, zero, self.lam, s.w, tol=_FINE, max_iter=40, multiplier=s.multiplier)
+            for s in rough[: _KEEP if len(rotations) else 1]
+        ]
+        best.sort(key=lambda s: s.objective)
+        return [scatter(self._canonical(quadratic, s.w), rows, model.n_features) for s in _distinct(best)]
+
+    def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
+        """Argmin of the surrogate that touches the objective at the incumbent, as exactly as a round deserves."""
+        tol = min(1e-3, max(0.03 * at.certificate, 0.1 * self.tol))  # a round gains a factor of about ten
+        quadratic = nystrom.majoriser(model) if at.cautious else nystrom.predictor(model)
+        linear = quadratic.gap(at.w, at.product)
+        return [minimise(quadratic, linear, self.lam, at.w, tol=tol).w]
+
+    def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
+        """The true objective and the first-order residual of the pooled problem."""
+        value = float(-np.vdot(w, product) + self.lam @ np.abs(w).sum(axis=0))
+        residual = certify(w, 2.0 * product, self.lam).residual
+        return Assessment(value, residual, residual <= self.tol)
+
+    def _canonical(self, quadratic: nystrom.Quadratic, w: Array) -> Array:
+        return canonical(w, np.einsum("ij,ij->j", w, quadratic @ w), reorder=bool(np.ptp(self.lam) == 0.0))
+
+    def _rows(self, model: nystrom.NystromModel, basis: Array) -> NDArray[np.intp]:
+        """Rows that any rotation of the basis could make non-zero: the row norm of the gradient is rotation-free."""
+        gradient = 2.0 * (model @ basis)
+        norms = np.sqrt(np.einsum("ij,ij->i", gradient, gradient))
+        chosen = norms > 0.7 * float(self.lam.min())
+        least = min(len(norms), 1500)
+        if np.count_nonzero(chosen) < least:
+            chosen[np.argpartition(-norms, least - 1)[:least]] = True
+        return np.flatnonzero(chosen)
+
+    def _continued(self, quadratic: nystrom.Quadratic, zero: Array, w: Array) -> L1Solution:
+        """Raise lam in steps, each solve warm-started by the last."""
+        for share in np.linspace(1.0 / _STEPS, 1.0, _STEPS):
+            solution = minimise(quadratic, zero, share * self.lam, w, tol=_ROUGH, max_iter=10)
+            w = solution.w
+        return solution
+
+
+def _distinct(solutions: list[L1Solution]) -> list[L1Solution]:
+    """Drop repeats: the same objective to 1e-4 is taken for the same point."""
+    kept: list[L1Solution] = []
+    for s in solutions:
+        if all(abs(s.objective - k.objective) > 1e-4 * abs(k.objective) for k in kept):
+            kept.append(s)
+    return kept

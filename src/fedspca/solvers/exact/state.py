@@ -1,0 +1,90 @@
+"""A fit of ExactSPCA between two rounds, as arrays that can be saved, and back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.nystrom import NystromModel
+from fedspca.solvers.exact.loop import State
+from fedspca.solvers.exact.problem import Incumbent
+from fedspca.solvers.standardise import Moments
+from fedspca.solvers.stopping import StopReason
+
+COUNTS = ("n_components", "seed", "power_rounds", "search_rounds", "max_rounds", "round")
+
+
+@dataclass(frozen=True)
+class ExactState:
+    """All that the coordinator holds between two rounds. A fit that goes on from it gives the same bits.
+
+    Attributes
+    ----------
+    settings : str
+        The estimator's settings, so that a state is not continued under others.
+    moments : Moments
+        Joint mean and spread, so that they are not asked for again.
+    loop : State
+        Model, open question, best point.
+    """
+
+    settings: str
+    moments: Moments
+    loop: State
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything as named arrays, none of them of Python objects."""
+        loop, moments, best = self.loop, self.moments, self.loop.incumbent
+        d, r = len(moments.mean), loop.n_components
+        arrays: dict[str, NDArray[Any]] = {
+            "settings": np.array(self.settings),
+            "n_rows": np.array(moments.n_rows),
+            "mean": moments.mean,
+            "scale": moments.scale,
+            "total": np.array(moments.total),
+            "constant": moments.constant,
+            "counts": np.array([getattr(loop, name) for name in COUNTS]),
+            "rank_tol": np.array(loop.rank_tol),
+            "rotations": loop.rotations,
+            "factor": loop.model.factor,
+            "gram": loop.model.gram,
+            "basis": loop.model.basis,
+            "asked": loop.asked,
+            "candidates": np.array(loop.candidates).reshape(len(loop.candidates), d, r),
+            "stopped": np.array("" if loop.stopped is None else loop.stopped.name),
+        }
+        if best is not None:
+            arrays["best_w"], arrays["best_product"] = best.w, best.product
+            arrays["best"] = np.array([best.objective, best.certificate, best.holds, best.cautious], dtype=np.float64)
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild a state from :meth:`to_arrays`, or raise ValueError if these are not the arrays of one."""
+        try:
+            moments = Moments(
+                int(arrays["n_rows"]), arrays["mean"], arrays["scale"], float(arrays["total"]), arrays["constant"]
+            )
+            stopped = str(arrays["stopped"])
+            best = None
+            if "best" in arrays:
+                objective, certificate, holds, cautious = (float(x) for x in arrays["best"])
+                best = Incumbent(
+                    arrays["best_w"], arrays["best_product"], objective, certificate, bool(holds), bool(cautious)
+                )
+            counts = dict(zip(COUNTS, (int(x) for x in arrays["counts"]), strict=True))
+            loop = State(
+                **counts,
+                rank_tol=float(arrays["rank_tol"]),
+                rotations=arrays["rotations"],
+                model=NystromModel(arrays["factor"], arrays["gram"], arrays["basis"], moments.total),
+                asked=arrays["asked"],
+                candidates=tuple(arrays["candidates"]),
+                incumbent=best,
+                stopped=StopReason[stopped] if stopped else None,
+            )
+            return cls(str(arrays["settings"]), moments, loop)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"These arrays are not a saved state of ExactSPCA: {error!r}.") from None
