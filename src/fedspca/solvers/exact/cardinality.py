@@ -235,10 +235,10 @@ def _power_step(q: Quadratic, x: Array, span: Array) -> Array:
 def _swapped(x: Array, score: Array, k: int, n: int) -> Index:
     """The support of x with its n weakest entries exchanged for the n best-scored outside it."""
     support = np.flatnonzero(x)
-    kept = support[np.argsort(-np.abs(x[support]), kind="stable")[: max(k - n, 0)]]
-    outside = np.abs(score)
-    outside[support] = -1.0
-    return np.sort(np.concatenate([kept, largest(np.maximum(outside, 0.0), min(n, k))]))
+    n = min(n, k, len(x) - len(support))
+    kept = support[np.argsort(-np.abs(x[support]), kind="stable")[: k - n]]
+    free = np.flatnonzero(x == 0.0)
+    return np.sort(np.concatenate([kept, free[largest(score[free], n)]]))
 
 
 def explained(q: Quadratic, w: Array) -> float:
@@ -254,15 +254,20 @@ def _ratio(w: Array, product: Array) -> float:
 
 
 def orthogonalise(q: Quadratic, w: Array) -> Array:
-    """Columns made orthogonal in turn, each on its own support; on free rows where that support is exhausted."""
+    """Columns made orthogonal in turn, each on its own support; on a free row where that support is exhausted.
+
+    Where no row is free either, the heaviest coordinates serve: they are orthogonal, whatever came before.
+    """
     z = np.zeros_like(w)
     for j in range(w.shape[1]):
         support = np.flatnonzero(w[:, j])
         x, _ = leading_on_support(q, support, z[:, :j], orthogonal=True)
         if not x.any():
+            weight = np.einsum("ij,ij->i", q.factor, q.factor)
             free = np.flatnonzero(~z[:, :j].any(axis=1))
-            weight = np.einsum("ij,ij->i", q.factor[free], q.factor[free])
-            x[free[np.argmax(weight)]] = 1.0
+            if not len(free):
+                return np.asarray(np.eye(len(w))[:, largest(weight, w.shape[1])])
+            x[free[np.argmax(weight[free])]] = 1.0
         z[:, j] = x
     return z
 
