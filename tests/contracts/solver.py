@@ -187,15 +187,46 @@ class SolverContract(ABC):
     def test_sites_must_name_every_row(self, rows):
         with pytest.raises(ValueError, match="owner of each of the 60 rows"):
             self.make().fit(rows, sites=[1, 2])
-        with pytest.raises(ValueError, match="some are missing"):
-            self.make().fit(rows, sites=[None] * 60)
+        for missing in (None, float("nan"), pd.NA):
+            with pytest.raises(ValueError, match="some are missing"):
+                self.make().fit(rows, sites=["a", "b", missing] * 20)
+        assert self.make().fit(rows, sites=["a", 1, 2.5] * 20).n_sites_ == 3
+
+    def test_a_text_column_is_named(self, rows):
+        table = pd.DataFrame(rows, columns=[f"gene {j}" for j in range(12)])
+        table["gene 7"] = "tall"
+        with pytest.raises(ValueError, match="'gene 7' is not numeric"):
+            self.make().fit(table)
+
+    def test_what_is_not_a_federation_is_said(self, rows):
+        with pytest.raises(TypeError, match="LocalFederation"):
+            self.make().fit_federation([Site("a", rows)])
+        with pytest.raises(TypeError, match="callable"):
+            self.make(callbacks=[3]).fit(rows)
+
+    def test_a_refit_forgets_the_first(self, rows):
+        model = self.make().fit(pd.DataFrame(rows, columns=[f"gene {j}" for j in range(12)]))
+        model.fit_federation(LocalFederation([Site("a", rows[:, :5])]))
+        assert model.n_features_in_ == 5
+        assert not hasattr(model, "feature_names_in_")
+        assert model.transform(rows[:, :5]).shape == (60, 2)
+
+    @pytest.mark.parametrize("c", [1e80, 1e-100])
+    def test_values_beyond_the_numbers_are_said(self, rows, c):
+        with pytest.raises(ValueError, match=r"too large|so small"):
+            self.make().fit(c * rows)
 
     def test_constant_features_are_said_and_get_no_weight(self, rows):
         rows[:, 5] = 0.1
         with pytest.warns(ConstantFeatureWarning, match="x5"):
             model = self.make(penalty=1.0, scale=True).fit(rows, sites=owners(len(rows), 3))
         assert list(model.constant_features_) == [5]
-        assert np.all(np.abs(model.components_[:, 5]) < 1e-12)
+        assert np.all(model.components_[:, 5] == 0.0)
+        with (
+            pytest.warns(ConstantFeatureWarning),
+            pytest.raises(ValueError, match=r"min\(60, 11\) \(features that vary"),
+        ):
+            self.make(12).fit(rows)
         assert model.scale_[5] == 1.0
 
     def test_a_feature_that_varies_only_between_sites_varies(self, rows):
@@ -214,3 +245,9 @@ class SolverContract(ABC):
         sites = [Site("open", rows[:50]), Site("closed", rows[50:], policy=Policy(min_rows=30))]
         with pytest.raises(SiteRefusal, match=r"'closed'.*10 rows.*at least 30"):
             self.make().fit_federation(LocalFederation(sites))
+
+    def test_a_small_spread_about_a_large_mean_is_a_spread(self):
+        x = np.random.default_rng(0).standard_normal((5000, 4)) * 0.05
+        model = self.make(1, scale=True).fit(x + 1.7e9, sites=owners(5000, 3))
+        assert not len(model.constant_features_)
+        assert np.allclose(model.scale_, (x + 1.7e9).std(axis=0, ddof=1), rtol=1e-6)

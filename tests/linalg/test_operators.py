@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from fedspca.linalg import operators
-from fedspca.linalg.operators import DeflatedRows, Frame, StandardisedRows, column_sums, squared_deviations
+from fedspca.linalg.operators import DeflatedRows, Frame, StandardisedRows, column_sums, deviations_from
 
 
 def formed(rows, frame):
@@ -48,7 +48,8 @@ def test_moments_equal_numpys(kind):
     dense = np.asarray(rows.todense() if sp.issparse(rows) else rows, dtype=np.float64)
     mean = np.linspace(-1, 1, 6)
     assert np.allclose(column_sums(rows), dense.sum(axis=0))
-    assert np.allclose(squared_deviations(rows, mean), ((dense - mean) ** 2).sum(axis=0))
+    assert np.allclose(deviations_from(rows, mean)[1], ((dense - mean) ** 2).sum(axis=0))
+    assert np.allclose(deviations_from(rows, mean)[0], (dense - mean).sum(axis=0))
 
 
 def test_large_means_cost_few_digits():
@@ -63,7 +64,7 @@ def test_large_means_cost_few_digits():
     for _ in range(10):  # until the Gram is cached
         product = seen.gram_product(x)
     assert np.abs(product - exact).max() < 1e-9 * np.abs(exact).max()
-    assert np.allclose(squared_deviations(rows, mean), (centred**2).sum(axis=0), rtol=1e-10)
+    assert np.allclose(deviations_from(rows, mean)[1], (centred**2).sum(axis=0), rtol=1e-10)
 
 
 def test_a_sparse_site_is_never_made_dense(monkeypatch):
@@ -76,9 +77,24 @@ def test_a_sparse_site_is_never_made_dense(monkeypatch):
     seen = StandardisedRows(rows, np.zeros(10), np.ones(10))
     for _ in range(30):
         seen.gram_product(np.ones((10, 4)))
-    squared_deviations(rows, np.ones(10))
+    deviations_from(rows, np.ones(10))
 
 
 def test_no_variance_has_no_curvature():
     seen = StandardisedRows(np.ones((4, 5)), np.ones(5), np.ones(5))
     assert DeflatedRows(seen, np.zeros((5, 0))).largest_eigenvalue() == 0.0
+
+
+def test_curvature_does_not_hang_on_where_lanczos_starts():
+    rows = np.outer([1.0, -1, 2, -2], [1.0, -1, -1, 1])  # orthogonal to every smooth vector
+    seen = StandardisedRows(rows, np.zeros(4), np.ones(4))
+    assert np.isclose(DeflatedRows(seen, np.zeros((4, 0))).largest_eigenvalue(), 40.0, rtol=0.05)
+
+
+def test_an_infinite_scale_leaves_a_feature_out_exactly():
+    rows = np.random.default_rng(0).standard_normal((30, 3)) + 1e15
+    seen = StandardisedRows(rows, np.full(3, 1e15), np.array([1.0, np.inf, 1.0]))
+    for _ in range(5):
+        product = seen.gram_product(np.ones((3, 2)))
+        assert np.all(product[1] == 0.0)
+        assert np.isfinite(product).all()

@@ -43,7 +43,7 @@ def test_descent_lowers_the_local_objective_and_stays_on_the_manifold(search, re
         rows, problem, state = local_problem(seed, q=q)
         before = problem.value(state.w, state.gram_w)
         for steps in (1, 3, 10):
-            after = descend(rows, problem, state, Descent(steps, search, retraction, stay))
+            after = descend(rows, problem, state, Descent(steps, 1e-6, search, retraction, stay))
             value = problem.value(after.w, after.gram_w)
             assert value < before
             assert np.allclose(metric_gram(rows.removed, after.w), np.eye(2), atol=1e-9)

@@ -48,6 +48,14 @@ def test_data_stay_what_they_are():
     assert Site("d", [[1, 2], [3, 4]])._data.rows.dtype == np.float64
 
 
+def test_entries_stored_in_parts_count_once():
+    whole = sp.csr_array(np.array([[1.0, 0, 2], [0, 3, 0]]))
+    parts = sp.csr_matrix((np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), whole.indptr * 2), whole.shape)
+    query = Query("deviations", {"mean": np.ones(3)})
+    assert np.allclose(Site("a", parts).answer(query)["squares"], Site("b", whole).answer(query)["squares"])
+    assert parts.nnz == 6  # the caller's is left alone
+
+
 def question(iteration, z=None):
     scalars = {"iteration": iteration, "rho": 10.0, "seed": 1, "deflation": "orthogonal"}
     arrays = {"z": np.zeros((3, 1)) if z is None else z}
@@ -115,3 +123,10 @@ def test_a_policy_that_allows_nothing_is_a_mistake(limit):
 
 def test_every_question_says_what_it_releases():
     assert all(question.releases for question in QUERIES.values())
+
+
+def test_policies_are_checked_when_they_are_made():
+    with pytest.raises(ValueError, match="set of names"):
+        Policy(allowed_queries="moments")
+    with pytest.raises(TypeError, match="must be a Policy"):
+        Site("north", np.eye(3), policy={"min_rows": 3})

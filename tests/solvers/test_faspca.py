@@ -1,12 +1,13 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from contracts.solver import SolverContract, owners
-from fedspca import FASPCA, StopReason
+from fedspca import FASPCA, LocalFederation, Site, StopReason
 from fedspca.experiments.data import sites_in_order
 from fedspca.linalg.stiefel import orthonormality_error
 from fedspca.metrics import recovery_error
@@ -160,3 +161,27 @@ def test_extending_keeps_what_was_found(rows):
     assert model.transform(rows).shape == (60, 3)
     with pytest.raises(ValueError, match="less the 3 found already"):
         model.extend(rows, 10, sites=sites)
+
+
+def test_extending_wants_the_same_rows_and_features(rows):
+    model = FASPCA(1, lam=15.0).fit(pd.DataFrame(rows, columns=[f"g{j}" for j in range(12)]))
+    backwards = Site("all", rows, feature_names=[f"g{11 - j}" for j in range(12)])
+    with pytest.raises(ValueError, match="not those that the model was fitted to"):
+        model.extend_federation(LocalFederation([backwards]), 1)
+    with pytest.raises(ValueError, match=r"fitted to 60 rows, and these are others \(20 rows"):
+        model.extend(pd.DataFrame(rows[:20], columns=model.feature_names_in_), 1)
+
+
+def test_extending_takes_the_last_rho_and_remembers_how_the_first_ended(rows):
+    model = FASPCA(2, lam=15.0, block_sizes=[1, 1], rho=[900.0, 800.0], max_rounds=3, tol=1e-12)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(rows)
+    model.set_params(max_rounds=1000, tol=1e-6).extend(rows, 1)
+    assert list(model.rho_) == [900.0, 800.0, 800.0]
+    assert model.stop_reason_ is StopReason.MAX_ROUNDS
+    assert [record.stage for record in model.history_][-2] == 2
+
+
+def test_many_rhos_that_do_not_converge_still_warn(rows):
+    with pytest.warns(ConvergenceWarning, match="rho='auto'"):
+        FASPCA(2, lam=15.0, block_sizes=[1, 1], rho=np.array([9.0, 9.0]), max_rounds=3, tol=1e-12).fit(rows)

@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -53,12 +54,34 @@ def test_every_choice_of_the_paper(rows, line_search, retraction, block_sizes):
     assert np.isclose(model.objective_, reference.objective_, rtol=1e-4)
 
 
-def test_the_generalised_manifold_of_the_paper(rows):
-    model = FSSPCA(3, lam2=10.0, block_sizes=[2, 1], deflation="generalized", finish="qf")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(rows, sites=owners(len(rows), 3))
-    assert orthonormality_error(model.components_.T) < 1e-8
+def test_the_choices_reach_the_sites(rows):
+    """Different choices take different ways to the same place."""
+    settings = {"lam1": 1.0, "lam2": 10.0, "block_sizes": [1, 2]}
+    ways = {}
+    for choice in (
+        {},
+        {"line_search": "wolfe"},
+        {"retraction": "polar"},
+        {"deflation": "generalized"},
+        {"local_tol": 1e-9},
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = FSSPCA(3, **settings, **choice).fit(rows, sites=owners(len(rows), 3))
+        ways[tuple(choice)] = [record.objective for record in model.history_ if record.objective is not None]
+        assert orthonormality_error(model.components_.T) < 1e-8
+    for choice, way in ways.items():
+        assert not choice or way != ways[()], choice
+
+
+def test_deflation_stays_in_the_complement_however_many_rounds():
+    """A rounding error along what was removed must not grow from round to round."""
+    data = load_wine().data
+    sites = np.arange(len(data)) % 4
+    model = FSSPCA(4, block_sizes=[1] * 4, scale=True, lam2=20).fit(data, sites=sites)
+    linear = FASPCA(4, block_sizes=[1] * 4, scale=True, lam=20).fit(data, sites=sites)
+    assert model.converged_
+    assert np.isclose(model.objective_, linear.objective_, rtol=1e-5)
 
 
 def test_the_objective_counts_the_smoothed_norm_once_a_site(rows):

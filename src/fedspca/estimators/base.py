@@ -11,10 +11,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from fedspca.federation import Federation, LocalFederation
-from fedspca.linalg.operators import Frame, squared_deviations
+from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.metrics import adjusted_variances
-from fedspca.site import InvalidData, Site
+from fedspca.site import InvalidData, Query, Site
 from fedspca.solvers.deflation import captured_variance
 from fedspca.solvers.rounds import ProgressBar, Round, Rounds
 from fedspca.solvers.standardise import Moments, standardise
@@ -83,7 +83,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             The fitted estimator.
         """
         self._validate_params()
-        rounds, bar = self._rounds(federation)
+        rounds, bar = self._rounds(checked_federation(federation))
         try:
             moments = self._moments(rounds)
             self._check_n_components(self.n_components, moments)
@@ -117,6 +117,8 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         names = rounds.feature_names
         if names != tuple(f"x{j}" for j in range(len(names))):
             self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):  # of an earlier fit
+            del self.feature_names_in_
 
     def _fitted_moments(self) -> Moments:
         constant = np.zeros(self.n_features_in_, dtype=bool)
@@ -125,6 +127,9 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return Moments(self.n_samples_, self.mean_, self.scale_, total, constant)
 
     def _rounds(self, federation: Federation, history: Sequence[Round] = ()) -> tuple[Rounds, ProgressBar | None]:
+        for callback in self.callbacks or ():
+            if not callable(callback):
+                raise TypeError(f"Every callback must be callable with a Round. Got {callback!r} instead.")
         bar = ProgressBar(type(self).__name__, self.max_rounds) if self.verbose else None
         return Rounds(federation, [*(self.callbacks or ()), *([bar] if bar else [])], history), bar
 
@@ -136,11 +141,11 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return np.random.default_rng(self.random_state)
 
     def _check_n_components(self, n_components: int, moments: Moments, taken: int = 0) -> None:
-        most = min(moments.n_rows, len(moments.mean)) - taken
-        if n_components > most:
+        varying = int(np.count_nonzero(~moments.constant))
+        if n_components > moments.rank_bound - taken:
             raise InvalidData(
-                f"The 'n_components' parameter of {type(self).__name__} must be at most "
-                f"min(n_samples, n_features) = min({moments.n_rows}, {len(moments.mean)})"
+                f"The 'n_components' parameter of {type(self).__name__} must be at most min(n_samples, n_features) = "
+                f"min({moments.n_rows}, {varying}){' (features that vary)' if varying < len(moments.mean) else ''}"
                 f"{f' less the {taken} found already' if taken else ''}. Got {n_components} instead."
             )
 
@@ -148,28 +153,31 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Sites in this process, from one table and the owner of each row."""
         self._validate_params()
         # values are checked site by site, where the error can name the site and the column
-        rows = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            ensure_min_samples=2,
-        )
+        try:
+            rows = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                ensure_min_samples=2,
+            )
+        except ValueError as error:
+            raise InvalidData(f"{error}{_text_column(X)}") from None
         names = getattr(self, "feature_names_in_", None)
         if sites is None:
             return LocalFederation([Site("all", rows, feature_names=names)])
-        owners = np.asarray(sites)
-        if owners.shape != (rows.shape[0],):
+        owners = list(sites)
+        if len(owners) != rows.shape[0]:
             raise InvalidData(
-                f"'sites' must name the owner of each of the {rows.shape[0]} rows. Got shape {owners.shape} instead."
+                f"'sites' must name the owner of each of the {rows.shape[0]} rows. Got {len(owners)} names instead."
             )
-        if any(owner is None or (isinstance(owner, float) and np.isnan(owner)) for owner in owners.tolist()):
+        if any(_is_missing(owner) for owner in owners):
             raise InvalidData("'sites' must name the owner of every row; some are missing.")
-        labels = np.unique(owners)
+        labels = np.array([str(owner) for owner in owners])
         return LocalFederation(
-            [Site(str(label), _rows_of(rows, owners == label), feature_names=names) for label in labels]
+            [Site(label, _rows_of(rows, labels == label), feature_names=names) for label in np.unique(labels)]
         )
 
     def transform(self, X: Any) -> NDArray[np.floating]:
@@ -228,10 +236,10 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-        federation = LocalFederation([Site("rows to score", rows)])
+        rounds = Rounds(LocalFederation([Site("rows to score", rows)]))
         frame = Frame(self.mean_, self.scale_, nothing_removed(self.n_features_in_))
-        captured = captured_variance(Rounds(federation), frame, self.components_.T)
-        squares = squared_deviations(rows, self.mean_)
+        captured = captured_variance(rounds, frame, self.components_.T)
+        squares = rounds.sum(Query("deviations", {"mean": self.mean_}))["squares"]
         total = float(np.sum(squares / self.scale_**2))
         within = np.trace(np.linalg.solve(self.components_ @ self.components_.T, captured))
         return float(within / total) if total > 0 else 0.0
@@ -262,3 +270,30 @@ def _rows_of(rows: Any, mine: NDArray[np.bool_]) -> Any:
     if where[-1] - where[0] + 1 == len(where):
         return rows[where[0] : where[-1] + 1]
     return rows[where]
+
+
+def checked_federation(federation: Any) -> Federation:
+    """Return the federation, or say what to make one of."""
+    if isinstance(federation, Federation):
+        return federation
+    raise TypeError(
+        f"Expected a federation, something with sum(query), got {type(federation).__name__}. For sites in this process "
+        "use LocalFederation(sites); for one table use fit(X, sites=...)."
+    )
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a label is None, NaN, or the NA or NaT of pandas."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return True
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _text_column(X: Any) -> str:
+    """Name the first column of a DataFrame that is not numeric, if it is one."""
+    for name in getattr(X, "columns", ()):
+        try:
+            np.asarray(X[name]).astype(np.float64)
+        except (TypeError, ValueError):
+            return f" Column {str(name)!r} is not numeric: encode it or leave it out."
+    return ""

@@ -12,10 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from fedspca.estimators.base import FederatedSparsePCA, Found
+from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federation
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.shrinkage import smooth_abs
+from fedspca.site.queries import Query
 from fedspca.solvers.deflation import Loadings, Plan, captured_variance
 from fedspca.solvers.faspca import faspca
 from fedspca.solvers.fsspca import LocalDescent, fsspca
@@ -40,6 +41,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
     deflation: Literal["orthogonal", "generalized"]
     finish: Literal["sparse", "qf"]
     tol: float
+    rho_: Array
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [AT_LEAST_ONE],
@@ -81,7 +83,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             The rows that the model was fitted to.
         n_components : int
-            How many loadings to add, all at once.
+            How many loadings to add, all at once. Penalties given one a component must name the new ones too.
         sites : array-like of shape (n_samples,), optional
             The owner of each row.
 
@@ -112,23 +114,38 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         self._validate_params()
         if not _is_count(n_components):
             raise ValueError(f"'n_components' must be an integer of at least 1. Got {n_components!r} instead.")
-        found, moments = self.components_.T, self._fitted_moments()
-        if len(federation.feature_names) != len(moments.mean):
-            raise ValueError(
-                f"The model has {len(moments.mean)} features and the federation {len(federation.feature_names)}."
-            )
+        found, moments, before = self.components_.T, self._fitted_moments(), self.stop_reason_
         self._check_n_components(n_components, moments, taken=self.n_components_)
-        rounds, bar = self._rounds(federation, self.history_)
+        rounds, bar = self._rounds(checked_federation(federation), self.history_)
+        rounds.stage = 1 + max(record.stage for record in self.history_)
         columns = slice(self.n_components_, self.n_components_ + n_components)
-        plan = self._plan((n_components,), self._init(None))
+        plan = self._plan((n_components,), self._init(None), last=True)
         try:
+            self._check_same_rows(rounds, moments)
             loadings = self._run(rounds, moments.frame.without(found), plan, columns, self._generator())
+            earlier = self.rho_
             self._conclude(loadings)
+            self.rho_ = np.concatenate([earlier, self.rho_])
+            self.stop_reason_ = self.stop_reason_ if before.success else before
             self._set_fitted(rounds, moments, self._evaluated(rounds, moments, np.hstack([found, loadings.w])))
         finally:
             if bar is not None:
                 bar.close()
         return self
+
+    def _check_same_rows(self, rounds: Rounds, moments: Moments) -> None:
+        """Raise unless the federation holds the features and rows that the model was fitted to, by one sum."""
+        names = tuple(getattr(self, "feature_names_in_", rounds.feature_names))
+        if names != rounds.feature_names or len(names) != len(moments.mean):
+            raise ValueError("The features of the federation are not those that the model was fitted to.")
+        answer = rounds.sum(Query("moments"))
+        spread = np.where(moments.constant, np.inf, np.sqrt(self.total_variance_) * np.maximum(moments.scale, 1.0))
+        moved = np.abs(answer["sums"] / answer["counts"] - moments.mean) > 1e-6 * (spread + np.abs(moments.mean))
+        if answer.number("rows") != moments.n_rows or moved.any():
+            raise ValueError(
+                f"The model was fitted to {moments.n_rows} rows, and these are others ({answer.number('rows'):.0f} rows"
+                f"{', with other means' if moved.any() else ''}). Extend it with the same rows, or fit anew."
+            )
 
     def _sizes(self, n_components: int) -> tuple[int, ...]:
         sizes = (n_components,) if self.block_sizes is None else tuple(self.block_sizes)
@@ -139,10 +156,11 @@ class ConsensusSparsePCA(FederatedSparsePCA):
             )
         return sizes
 
-    def _plan(self, sizes: tuple[int, ...], init: Any) -> Plan:
+    def _plan(self, sizes: tuple[int, ...], init: Any, *, last: bool = False) -> Plan:
+        rho = self._rho(len(self._sizes(self.n_components)))  # a stage that is added takes the last one's
         return Plan(
             block_sizes=sizes,
-            rho=self._rho(len(sizes)),
+            rho=rho[-1:] if last else rho,
             adaptive_rho=self.adaptive_rho,
             init=init,
             deflation=self.deflation,
@@ -177,7 +195,10 @@ class ConsensusSparsePCA(FederatedSparsePCA):
 
     def _penalty(self, name: str, columns: slice) -> Array:
         """Penalty weights for these components, from one number or one a component."""
-        given = np.asarray(getattr(self, name), dtype=np.float64)
+        try:
+            given = np.asarray(getattr(self, name), dtype=np.float64)
+        except (TypeError, ValueError):
+            given = np.empty(0)
         if given.ndim == 0:
             return np.full(columns.stop - columns.start, float(given))
         if given.shape != (columns.stop,) or not (np.isfinite(given).all() and (given >= 0).all()):
@@ -194,8 +215,8 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         if self.stop_reason_ is not StopReason.MAX_ROUNDS:
             return
         stage, worst = max(enumerate(loadings.stages), key=lambda pair: pair[1].residuals.worst)
-        tries = ["more rounds (max_rounds)", "a larger tol"]
-        if self.rho != "auto":
+        tries = ["more rounds (max_rounds)", "a larger tol", "ExactSPCA, which needs about ten rounds"]
+        if any(rho != "auto" for rho in self._rho(len(self._sizes(self.n_components)))):
             tries.insert(0, "rho='auto', since a rho below the sites' curvature does not converge")
         if isinstance(self.init, str) and self.init == "random":
             tries.insert(0, "init='warm', since sites that start apart may settle on other signs and rotations")
@@ -356,7 +377,10 @@ class FSSPCA(ConsensusSparsePCA):
     retraction : {"qr", "polar"}, default="qr"
         How a step returns to the manifold.
     local_steps : int, default=5
-        Steps that each site takes in a round. A few serve consensus better than many.
+        The most steps that each site takes in a round. A few serve consensus better than many.
+    local_tol : float, default=0.05
+        A site also stops when its gradient has fallen to this share of what it was in the round's first step; with
+        a small one and many steps the local problem is solved, as the paper has it.
     deflation : {"orthogonal", "generalized"}, default="orthogonal"
         Whether later stages stay orthogonal to earlier loadings throughout, so that zeros survive, or move on the
         generalised Stiefel manifold and are projected at the end, as in the paper.
@@ -402,6 +426,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         "line_search": [StrOptions({"armijo", "wolfe"})],
         "retraction": [StrOptions({"qr", "polar"})],
         "local_steps": [AT_LEAST_ONE],
+        "local_tol": [POSITIVE],
     }
 
     def __init__(
@@ -418,6 +443,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         line_search: Literal["armijo", "wolfe"] = "armijo",
         retraction: Literal["qr", "polar"] = "qr",
         local_steps: int = 5,
+        local_tol: float = 0.05,
         deflation: Literal["orthogonal", "generalized"] = "orthogonal",
         finish: Literal["sparse", "qf"] = "sparse",
         scale: bool = False,
@@ -438,6 +464,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         self.line_search = line_search
         self.retraction = retraction
         self.local_steps = local_steps
+        self.local_tol = local_tol
         self.deflation = deflation
         self.finish = finish
         self.scale = scale
@@ -448,7 +475,9 @@ n_samples_, stop_reason_, rho_, constant_features_
         self.verbose = verbose
 
     def _run(self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator) -> Loadings:
-        local = LocalDescent(float(self.mu), int(self.local_steps), self.line_search, self.retraction)
+        local = LocalDescent(
+            float(self.mu), int(self.local_steps), float(self.local_tol), self.line_search, self.retraction
+        )
         lam1, lam2 = self._penalty("lam1", columns), self._penalty("lam2", columns)
         return fsspca(rounds, frame, plan, lam1, lam2, local, rng)
 

@@ -62,7 +62,7 @@ class ExactSPCA(FederatedSparsePCA):
         explains a little more; scores then share variance, and reconstruction uses least squares.
     scale : bool, default=False
         Divide features by their joint standard deviation (ddof = 1).
-    n_starts : int, default=6
+    n_starts : int, default=12
         Random rotations of the leading subspace from which each search begins, beside PCA, varimax and continuation
         (more than two components only). They cost no round.
     precision : {"float64", "float32"}, default="float64"
@@ -141,7 +141,7 @@ class ExactSPCA(FederatedSparsePCA):
         lam: float | Sequence[float] | None = None,
         orthogonal: bool = True,
         scale: bool = False,
-        n_starts: int = 6,
+        n_starts: int = 12,
         precision: Literal["float64", "float32"] = "float64",
         tol: float = 1e-6,
         max_rounds: int = 30,
@@ -198,7 +198,8 @@ class ExactSPCA(FederatedSparsePCA):
             return super()._moments(rounds)
         if self._resumed.settings != self._settings(rounds.feature_names):
             raise ValueError(
-                "The state to go on from belongs to a fit with other settings or features. Set them alike, or start over."
+                "The state to go on from belongs to a fit with other settings or features. "
+                "Set them alike, or begin without a state."
             )
         return self._resumed.moments
 

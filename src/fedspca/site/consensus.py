@@ -83,6 +83,7 @@ class Descent:
     """How a site descends: the choices of Algorithm 3 and of its extension to the generalised manifold."""
 
     steps: int
+    tol: float  # z moves on next round: a gradient this small, relative to the first, has done its work
     search: LineSearch
     retraction: Retraction
     stay_in_complement: bool
@@ -99,10 +100,11 @@ def descend(rows: DeflatedRows, problem: ReconstructionProblem, state: Consensus
         if how.stay_in_complement:
             gradient = project_out(rows.removed, gradient)
         direction = -tangent_projection(w, gradient, rows.removed)
+        if how.stay_in_complement:  # w itself may lean on what was removed by a rounding error, which would grow
+            direction = project_out(rows.removed, direction)
         slope = float(np.vdot(gradient, direction))
         steepest = max(steepest, -slope)
-        # z moves on next round, so a gradient a twentieth of the first's has done its work
-        if -slope <= steepest / 400 or -slope <= 1e-28 * float(np.vdot(gradient, gradient)):
+        if -slope <= how.tol**2 * steepest or -slope <= 1e-28 * float(np.vdot(gradient, gradient)):
             break
         step = _first_trial(w, direction, previous, step, problem.rho)
         previous = (w, direction)
@@ -123,7 +125,7 @@ def _first_trial(w: Array, direction: Array, previous: tuple[Array, Array] | Non
     moved = w - previous[0]
     bend = abs(float(np.vdot(moved, previous[1] - direction)))
     length = float(np.vdot(moved, moved))
-    return length / bend if 0 < length < np.inf and bend > 1e-14 * length else fallback
+    return length / bend if bend > 1e-12 * rho * length > 0 else fallback
 
 
 class _Point(NamedTuple):

@@ -18,7 +18,8 @@ class Policy:
     max_rounds : int or None, default=None
         How many questions are answered in all; None sets no limit.
     max_components : int or None, default=None
-        How many directions one question may ask about at once; None sets no limit.
+        How many directions one question may ask about at once; None sets no limit. Solvers ask about more directions
+        than they look for components, to find the leading ones faster: up to three times as many and twenty.
     """
 
     min_rows: int = 1
@@ -32,6 +33,8 @@ class Policy:
             if limit.name != "allowed_queries" and value is not None and value < 1:
                 raise ValueError(f"The {limit.name!r} parameter of Policy must be at least 1. Got {value!r} instead.")
         if self.allowed_queries is not None:
+            if isinstance(self.allowed_queries, str):  # type: ignore[unreachable]
+                raise ValueError("The 'allowed_queries' parameter of Policy must be a set of names, not one string.")
             object.__setattr__(self, "allowed_queries", frozenset(self.allowed_queries))
 
     def check(self, site: str, query: str, *, rows: int, answered: int, components: int) -> None:

@@ -18,7 +18,7 @@ from fedspca.linalg.operators import (
     Rows,
     StandardisedRows,
     column_sums,
-    squared_deviations,
+    deviations_from,
 )
 from fedspca.linalg.shrinkage import smooth_abs
 from fedspca.linalg.stiefel import polar_factor, project_out
@@ -83,8 +83,10 @@ def moments(data: SiteData, state: State, _query: Query) -> tuple[State, Terms]:
 
 
 def deviations(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """Σ(x − μ)² by feature, about the mean of all sites."""
-    return state, {"squares": squared_deviations(data.rows, query.arrays["mean"])}
+    """Σ(x − μ) and Σ(x − μ)² by feature, about the mean of all sites; the first is what rounding left in the mean."""
+    mean = query.arrays["mean"]
+    offsets, squares = deviations_from(data.rows, mean)
+    return state, {"offsets": offsets, "squares": squares}
 
 
 def gram_product(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
@@ -138,6 +140,7 @@ def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
     rows = data.seen_in(before.frame)
     how = Descent(
         steps=int(query.scalars["steps"]),
+        tol=float(query.scalars["tol"]),
         search=query.scalars["search"],  # type: ignore[arg-type]
         retraction=query.scalars["retraction"],  # type: ignore[arg-type]
         stay_in_complement=query.scalars["deflation"] == "orthogonal",
@@ -222,10 +225,11 @@ class Question:
                     return f"{name} has shape {array.shape} where {symbol} is {sizes[symbol]}."
             if array.ndim == 2 and array.shape[1] > d:  # the removed directions too
                 return f"{name} has {array.shape[1]} columns for {d} features."
-            if not np.isfinite(array).all():
+            if name == "scale":  # an infinite scale leaves a feature out
+                if not (array > 0).all():
+                    return "scale must be positive."
+            elif not np.isfinite(array).all():
                 return f"{name} contains NaN or infinity."
-        if "scale" in query.arrays and not (query.arrays["scale"] > 0).all():
-            return "scale must be positive."
         return None
 
     def _scalar_problem(self, query: Query) -> str | None:
@@ -291,6 +295,7 @@ QUERIES: Mapping[str, Question] = {
             **CONSENSUS_SCALARS,
             "mu": float,
             "steps": int,
+            "tol": float,
             "search": frozenset({"armijo", "wolfe"}),
             "retraction": frozenset({"qr", "polar"}),
         },

@@ -12,7 +12,7 @@ from fedspca.site.errors import InvalidData, InvalidQuery
 from fedspca.site.policy import Policy
 from fedspca.site.queries import QUERIES, Query, SiteData, State, Terms
 
-TOO_LARGE = 1e150  # its square is the largest number there is
+TOO_LARGE = 1e70  # norms of AᵀAw take the fourth power, and the largest number there is is 1e308
 
 
 class Site:
@@ -34,6 +34,8 @@ class Site:
         self, name: str, X: Any, *, policy: Policy | None = None, feature_names: Sequence[str] | None = None
     ) -> None:
         self.name = str(name)
+        if not isinstance(policy, Policy | None):
+            raise TypeError(f"The policy of site {self.name!r} must be a Policy. Got {policy!r} instead.")
         self.policy = policy or Policy()
         if feature_names is None and hasattr(X, "columns"):
             feature_names = [str(column) for column in X.columns]
@@ -83,6 +85,9 @@ def _as_rows(site: str, X: Any) -> Rows:
     rows: Any
     if sp.issparse(X):
         rows = X.tocsr()  # type: ignore[attr-defined]
+        if not rows.has_canonical_format:  # an entry stored in parts would count as several
+            rows = rows.copy()
+            rows.sum_duplicates()
     else:
         try:
             rows = np.asarray(X)

@@ -75,9 +75,9 @@ def solve_in_stages(
 
     Each stage's loadings are orthonormal before they are removed, so that I − ZZᵀ is the projection it is meant to be.
     """
-    found, stages = np.zeros((len(frame.mean), 0)), []
+    found, stages, first = np.zeros((len(frame.mean), 0)), [], rounds.stage
     for stage, size in enumerate(plan.block_sizes):
-        rounds.stage = stage
+        rounds.stage = first + stage
         columns = slice(found.shape[1], found.shape[1] + size)
         consensus = _solve_stage(rounds, frame, plan, stage, columns, method(columns), rng)
         w = with_fixed_signs(finish(consensus, frame.removed, plan.finish, plan.deflation))

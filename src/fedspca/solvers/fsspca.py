@@ -19,6 +19,7 @@ class LocalDescent:
 
     mu: float
     steps: int
+    tol: float
     search: LineSearch
     retraction: Retraction
 
@@ -44,6 +45,7 @@ def fsspca(
             {
                 "mu": local.mu,
                 "steps": local.steps,
+                "tol": local.tol,
                 "search": local.search,
                 "retraction": local.retraction,
             },

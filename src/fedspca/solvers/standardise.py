@@ -15,6 +15,9 @@ from fedspca.site.queries import Query
 Array = NDArray[np.float64]
 
 
+SMALLEST = 1e-140  # below it, squares of sums of squares vanish
+
+
 class ConstantFeatureWarning(UserWarning):
     """Some features have the same value in every row of every site."""
 
@@ -45,8 +48,13 @@ class Moments:
 
     @property
     def frame(self) -> Frame:
-        """The frame in which rows are centred and scaled by these moments."""
-        return Frame(self.mean, self.scale, nothing_removed(len(self.mean)))
+        """The frame in which rows are centred and scaled by these moments, constant features left out."""
+        return Frame(self.mean, np.where(self.constant, np.inf, self.scale), nothing_removed(len(self.mean)))
+
+    @property
+    def rank_bound(self) -> int:
+        """The most components that there can be: no more than rows, nor than features that vary."""
+        return min(self.n_rows, int(np.count_nonzero(~self.constant)))
 
 
 def standardise(federation: Federation, *, scale: bool) -> Moments:
@@ -59,9 +67,12 @@ def standardise(federation: Federation, *, scale: bool) -> Moments:
     if n < 2:
         raise InvalidData(f"Found array with {n} sample(s): the sites hold one row in all; variance needs two or more.")
     mean = first["sums"] / first["counts"]
-    squares = federation.sum(Query("deviations", {"mean": mean}))["squares"]
-    # the mean of n equal numbers is off by as much as n roundings, and their spread by the square of that
-    constant = squares <= n * (n * np.finfo(float).eps * np.abs(mean)) ** 2
+    second = federation.sum(Query("deviations", {"mean": mean}))
+    # what rounding left in the mean, n roundings of the sum, is taken out of both
+    left = second["offsets"] / first["counts"]
+    squares = np.maximum(second["squares"] - second["offsets"] * left, 0.0)
+    constant = squares <= n * (2 * np.finfo(float).eps * np.abs(mean)) ** 2
+    mean = mean + left
     if constant.all():
         raise InvalidData("Every feature is constant over all sites, so there is no variance to explain.")
     if constant.any():
@@ -75,4 +86,9 @@ def standardise(federation: Federation, *, scale: bool) -> Moments:
         )
     squares = np.where(constant, 0.0, squares)
     divisor = np.where(constant, 1.0, np.sqrt(squares / (n - 1))) if scale else np.ones(len(mean))
-    return Moments(n, mean, divisor, float(np.sum(squares / divisor**2)), constant)
+    total = float(np.sum(squares / divisor**2))
+    if total < SMALLEST:
+        raise InvalidData(
+            f"The values are so small (total sum of squares {total:.1e}) that products vanish: change units."
+        )
+    return Moments(n, mean, divisor, total, constant)

@@ -187,8 +187,8 @@ def _plan(problem: Problem, state: State, answer: Array) -> State:
         candidates = tuple(problem.start(state.model, state.n_components, state.rotations[:0], None)[:1])
         return replace(state, asked=_orthonormal(np.hstack([*candidates, answer])), candidates=candidates)
     nth = number - state.power_rounds - 1
-    if nth == 1 and len(state.candidates) == 1:  # first starts that all ended in one point leave nothing to search for
-        state = replace(state, search_rounds=1)
+    if nth == 2 and len(state.candidates) == 1:  # starts that all ended in one point leave nothing to search for
+        state = replace(state, search_rounds=2)
     if nth < state.search_rounds or state.incumbent is None:
         candidates = _searched(problem, state, nth)
     else:
@@ -211,8 +211,11 @@ def _searched(problem: Problem, state: State, nth: int) -> tuple[Array, ...]:
 def _orthonormal(columns: Array) -> Array:
     """Orthonormal basis of the columns; a leading orthonormal block is kept as it is, exact zeros and all."""
     q, upper = np.linalg.qr(columns)
-    pivots = np.diag(upper)
     if columns.shape[1] > columns.shape[0]:
         return np.asarray(q)
+    pivots = np.diag(upper)
     keep = np.abs(pivots) > 1e-12 * np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
-    return np.asarray((q * np.where(pivots < 0.0, -1.0, 1.0))[:, keep])
+    if not keep.all():
+        # a dependent column leaves an arbitrary direction in q, on which later ones lean: it must go before the QR
+        return _orthonormal(columns[:, keep])
+    return np.asarray(q * np.where(pivots < 0.0, -1.0, 1.0))

@@ -35,7 +35,7 @@ class Penalised:
 
         A model that has seen sparse points ranks starts far better than one that has seen only power iterates.
         """
-        return 1 if r <= 2 else 4
+        return 1 if r <= 2 else 3
 
     def probes(self, model: nystrom.NystromModel, r: int, at: Incumbent | None) -> Array | None:
         """The residual of the stationarity condition on the support: the direction in which the point will move."""
