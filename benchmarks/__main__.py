@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import consensus
+from benchmarks import consensus, exact
 
-BENCHMARKS = {"consensus": consensus.main}
+BENCHMARKS = {"consensus": consensus.main, "exact": exact.main}
 
 
 def main(names: list[str]) -> int:
