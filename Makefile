@@ -17,7 +17,7 @@ check: .venv/.check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/.core
+bench: .venv/.bench
 	$(BIN)/python -m benchmarks
 
 # The wheel, built, installed into an environment of its own, and run away from the repository.
@@ -43,6 +43,10 @@ clean:
 
 .venv/.test: .venv/.core
 	$(PIP) install -c constraints.txt --group test
+	@touch $@
+
+.venv/.bench: .venv/.core
+	$(PIP) install -c constraints.txt --group bench
 	@touch $@
 
 .venv/.check: .venv/.test

@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import consensus, exact
+from benchmarks import consensus, exact, picture
 
-BENCHMARKS = {"consensus": consensus.main, "exact": exact.main}
+BENCHMARKS = {"consensus": consensus.main, "exact": exact.main, "picture": picture.main}
 
 
 def main(names: list[str]) -> int:

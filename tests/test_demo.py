@@ -15,4 +15,5 @@ def test_the_demo_shows_what_a_person_wants_to_see(capsys):
         "pooled",
     ):
         assert words in shown
-    assert re.search(r"stopped because\s+converged", shown)
+    assert re.search(r"stopped because\s+nothing better is in sight", shown)
+    assert "(0 of them random features)" in shown

@@ -29,7 +29,7 @@ def test_links_between_documents_lead_somewhere(document):
 
 def test_notation_names_files_and_functions_that_exist():
     text = (ROOT / "docs/notation.md").read_text(encoding="utf-8")
-    for path, name in re.findall(r"`((?:\w+/)?\w+\.py)(?:: (\w+))?`", text):
+    for path, name in re.findall(r"`((?:\w+/)*\w+\.py)(?:: (\w+))?`", text):
         file = ROOT / "src/fedspca" / path
         assert file.exists(), path
         assert not name or f"def {name}" in file.read_text(encoding="utf-8"), (path, name)
