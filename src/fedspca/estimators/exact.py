@@ -15,7 +15,7 @@ from fedspca.estimators.base import FederatedSparsePCA, Found
 from fedspca.estimators.path import PathModel, SparsityPath
 from fedspca.federation import Federation
 from fedspca.linalg import nystrom
-from fedspca.linalg.rotations import canonical
+from fedspca.linalg.rotations import canonical_order
 from fedspca.solvers.exact import loop
 from fedspca.solvers.exact.cardinality import Cardinality
 from fedspca.solvers.exact.driver import penalised_objective, run
@@ -251,9 +251,8 @@ class ExactSPCA(FederatedSparsePCA):
         """Loadings by decreasing variance, unless each has a setting of its own, with fixed signs."""
         captured = w.T @ product
         own = not np.isscalar(self.lam if self.lam is not None else self.n_nonzero or 0)
-        ordered = canonical(w, np.diag(captured), reorder=not own)
-        turn = np.linalg.lstsq(w, ordered, rcond=None)[0] if w.shape[1] > 1 else np.sign(w.T @ ordered)
-        return Found(ordered + 0.0, turn.T @ captured @ turn)
+        order, signs = canonical_order(w, np.diag(captured), reorder=not own)
+        return Found(w[:, order] * signs + 0.0, captured[np.ix_(order, order)] * np.outer(signs, signs))
 
     def _problem(self) -> Problem:
         if self.lam is not None and self.n_nonzero is not None:

@@ -42,12 +42,17 @@ def rotated(basis: Array, rotations: Array) -> list[Array]:
     return [basis, basis @ varimax(basis), *(basis @ rotation for rotation in rotations)]
 
 
+def canonical_order(w: Array, variances: Array, *, reorder: bool = True) -> tuple[NDArray[np.intp], Array]:
+    """Order of the columns by decreasing variance, and the signs that make the largest entry of each positive."""
+    order = np.argsort(-variances, kind="stable") if reorder else np.arange(w.shape[1])
+    peaks = w[np.argmax(np.abs(w), axis=0), np.arange(w.shape[1])]
+    return order, np.where(peaks < 0.0, -1.0, 1.0)[order]
+
+
 def canonical(w: Array, variances: Array, *, reorder: bool = True) -> Array:
-    """The same loadings, columns by decreasing variance and each with its largest entry positive.
+    """Put columns in order of decreasing variance, each with its largest entry positive.
 
     Starts that end in one point up to order and signs then give one answer, whichever of them rounding lets win.
     """
-    order = np.argsort(-variances, kind="stable") if reorder else np.arange(w.shape[1])
-    w = w[:, order]
-    peaks = w[np.argmax(np.abs(w), axis=0), np.arange(w.shape[1])]
-    return np.asarray(w * np.where(peaks < 0.0, -1.0, 1.0))
+    order, signs = canonical_order(w, variances, reorder=reorder)
+    return np.asarray(w[:, order] * signs)
