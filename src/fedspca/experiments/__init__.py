@@ -1,1 +1,1 @@
-"""The paper's data."""
+"""The paper's experiments: data, partitions, runs, figures and the page that shows them."""

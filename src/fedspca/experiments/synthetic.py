@@ -1,0 +1,85 @@
+"""The paper's synthetic data: normal rows whose covariance has two sparse leading eigenvectors."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.experiments.data import sites_in_order
+
+Array = NDArray[np.float64]
+Rest = Literal["orthonormal", "as drawn"]
+
+N_FEATURES = 500
+LEADING = (400.0, 300.0)
+N_ROWS = 50  # Journée et al. (2010), whom the paper follows, take 50 rows of 500 features
+
+
+class Synthetic(NamedTuple):
+    """Rows, the site that owns each, and the two loadings that are to be found (2 × d)."""
+
+    rows: Array
+    owners: NDArray[np.str_]
+    truth: Array
+
+
+def sparse_truth(d: int = N_FEATURES) -> Array:
+    """V_sol: 1/√10 on features 0–9 for the first loading and on 10–19 for the second; 2 × d."""
+    truth = np.zeros((2, d))
+    truth[0, :10] = truth[1, 10:20] = 1.0 / np.sqrt(10.0)
+    return truth
+
+
+def eigenvectors(drawn: Array, rest: Rest) -> Array:
+    """V (d × d): the two sparse columns, then the drawn ones.
+
+    ``"orthonormal"`` makes V orthogonal, as the paper says it is, by a QR decomposition; the first two columns stay.
+    ``"as drawn"`` leaves the drawn columns as they are, so that their scale stays in VDVᵀ.
+    """
+    truth = sparse_truth(len(drawn)).T
+    if rest == "as drawn":
+        return np.hstack([truth, drawn])
+    q, upper = np.linalg.qr(np.hstack([truth, drawn]))
+    return np.asarray(q * np.sign(np.diag(upper)))
+
+
+def covariance(vectors: Array) -> Array:
+    """Σ = VDVᵀ with D = diag(400, 300, 1, …, 1)."""
+    values = np.ones(vectors.shape[1])
+    values[:2] = LEADING
+    return np.asarray((vectors * values) @ vectors.T)
+
+
+def _normal_rows(vectors: Array, n_rows: int, rng: np.random.Generator) -> Array:
+    """Rows of N(0, VDVᵀ), as VD^½ times standard normal ones."""
+    roots = np.ones(vectors.shape[1])
+    roots[:2] = np.sqrt(LEADING)
+    return np.asarray(rng.standard_normal((n_rows, vectors.shape[1])) @ (vectors * roots).T)
+
+
+def iid_synthetic(n_sites: int = 10, *, n_rows: int = N_ROWS, d: int = N_FEATURES, seed: int = 0) -> Synthetic:
+    """Rows of N(0, VDVᵀ) dealt out in order; the columns of V after the second are uniform on [0, 1), orthonormalised.
+
+    The rows do not depend on the number of sites.
+    """
+    rng = np.random.default_rng(seed)
+    vectors = eigenvectors(rng.random((d, d - 2)), "orthonormal")
+    return Synthetic(_normal_rows(vectors, n_rows, rng), sites_in_order(n_rows, n_sites), sparse_truth(d))
+
+
+def non_iid_synthetic(
+    n_sites: int = 10, *, n_rows: int = N_ROWS, d: int = N_FEATURES, rest: Rest = "orthonormal", seed: int = 0
+) -> Synthetic:
+    """Rows of N(0, V_iDV_iᵀ) at site i; the columns of V_i after the second are normal with deviation σ_i of U[0, 1).
+
+    With ``rest="orthonormal"`` the σ_i cancel, and so do the drawn columns: all further eigenvalues are 1, so every
+    V_iDV_iᵀ is the same matrix. With ``"as drawn"`` sites do differ.
+    """
+    rng = np.random.default_rng(seed)
+    owners = sites_in_order(n_rows, n_sites)
+    parts = []
+    for site in np.unique(owners):
+        spread = rng.random()
+        vectors = eigenvectors(spread * rng.standard_normal((d, d - 2)), rest)
+        parts.append(_normal_rows(vectors, int(np.sum(owners == site)), rng))
+    return Synthetic(np.vstack(parts), owners, sparse_truth(d))
