@@ -1,0 +1,101 @@
+"""What else one could do today with rows that may not be pooled: dense directions first, zeros afterwards.
+
+Each method returns dense leading directions and what they cost; :func:`truncate` then keeps the largest weights.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.experiments.data import standardised
+from fedspca.federation import Federation
+from fedspca.metrics import reconstruction_error
+from fedspca.site import Query
+from fedspca.solvers.standardise import standardise
+from fedspca.solvers.start import frame_arrays
+
+Array = NDArray[np.float64]
+
+DOUBLE = {"precision": "float64"}
+
+
+class Dense(NamedTuple):
+    """Leading directions (r × d), the rounds they took, and the bytes that each site sent and received."""
+
+    components: Array
+    rounds: int
+    bytes_up: int
+    bytes_down: int
+
+
+def merged_svds(parts: list[Array], r: int, *, rank: int, means: str) -> Dense:
+    """One-shot merging: each site sends its ``rank`` leading singular vectors times their values; decompose them again.
+
+    With ``means="local"`` each site standardises its rows by its own mean and spread: one round, and what lies between
+    the sites is lost. With ``"global"`` two sums for the joint ones come first. Unlike all else here, what a site sends
+    is not a term of a sum.
+    """
+    d = parts[0].shape[1]
+    if means == "local":
+        local, rounds, extra = [_own_standard(part) for part in parts], 1, 0
+    else:
+        joint = standardised(np.vstack(parts))
+        cuts = np.cumsum([len(part) for part in parts])[:-1]
+        local, rounds, extra = np.split(joint, cuts), 3, 8 * (2 * d + 2)
+    sketches = []
+    for part in local:
+        _, values, vectors = np.linalg.svd(part, full_matrices=False)
+        sketches.append(values[:rank, None] * vectors[:rank])
+    merged = np.linalg.svd(np.vstack(sketches), full_matrices=False)[2][:r]
+    return Dense(merged, rounds, 8 * min(rank, *(len(part) for part in parts)) * d + extra, extra)
+
+
+def _own_standard(part: Array) -> Array:
+    spread = part.std(axis=0, ddof=1)
+    return np.asarray((part - part.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+def subspace_iteration(
+    federation: Federation, r: int, *, scale: bool, rounds: int, oversampling: int = 8, seed: int = 0
+) -> Dense:
+    """Federated subspace iteration: Q ← qf(Σ A_iᵀA_iQ), one sum a round, after two for the joint mean and spread."""
+    frame = standardise(federation, scale=scale).frame
+    d = len(frame.mean)
+    q = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, r + oversampling)))[0]
+    up = down = 8 * (2 * d + 2)
+    for _ in range(rounds):
+        answer = federation.sum(Query("gram_product", {**frame_arrays(frame), "directions": q}, DOUBLE))
+        up, down = up + answer.bytes_up, down + answer.bytes_down
+        before, q = q, np.linalg.qr(answer["product"])[0]
+    # Rayleigh–Ritz on the block before the last sum: its image is known
+    captured = before.T @ answer["product"]
+    turn = np.linalg.eigh((captured + captured.T) / 2)[1][:, ::-1][:, :r]
+    return Dense((before @ turn).T, 2 + rounds, up, down)
+
+
+def covariance_sum(federation: Federation, r: int, *, scale: bool) -> Dense:
+    """Sum the sites' covariances, d × d numbers each, and take the eigenvectors: exact, in one large round."""
+    frame = standardise(federation, scale=scale).frame
+    d = len(frame.mean)
+    answer = federation.sum(Query("gram_product", {**frame_arrays(frame), "directions": np.eye(d)}, DOUBLE))
+    vectors = np.linalg.eigh((answer["product"] + answer["product"].T) / 2)[1][:, ::-1][:, :r]
+    # a symmetric matrix travels as its upper half, and nobody needs to send the identity
+    return Dense(vectors.T, 3, 8 * (d * (d + 1) // 2) + 8 * (2 * d + 2), 8 * (2 * d + 2))
+
+
+def truncate(components: Array, n_nonzero: int) -> Array:
+    """Keep the ``n_nonzero`` largest weights of each component, and give it unit length."""
+    order = np.argsort(-np.abs(components), axis=1, kind="stable")[:, :n_nonzero]
+    kept = np.zeros_like(components)
+    np.put_along_axis(kept, order, np.take_along_axis(components, order, axis=1), axis=1)
+    return np.asarray(kept / np.linalg.norm(kept, axis=1, keepdims=True))
+
+
+def span_error(rows: Array, components: Array) -> float:
+    """‖A − AP‖_F with P the projection onto the span of the components.
+
+    For orthonormal components this is the reconstruction error. Truncated ones are not orthonormal, and their span is
+    the best that can be said for them.
+    """
+    return reconstruction_error(rows, np.linalg.qr(components.T)[0].T)

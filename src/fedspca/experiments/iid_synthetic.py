@@ -1,0 +1,93 @@
+"""Experiment 1: IID synthetic data. Agreement between workers by round, and recovery error against the penalty."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.experiments.methods import SETTINGS, Setting, fit, model, pca
+from fedspca.experiments.runner import QUICK_ROUNDS, Record, Task, thinned
+from fedspca.experiments.synthetic import iid_synthetic
+from fedspca.experiments.watch import SimulatedFederation
+from fedspca.metrics import recovery_error
+
+Array = NDArray[np.float64]
+
+NAME = "iid-synthetic"
+AGREEMENT_PENALTIES: dict[str, dict[str, Any]] = {"FSSPCA": {"lam1": 50, "lam2": 100}, "FASPCA": {"lam": 50}}
+FSSPCA_GRID = (10, 20, 30, 40, 50)  # λ1, with λ2 = 300
+FASPCA_GRID = (50, 100, 150, 200)  # λ
+SITES = (1, 3, 5, 10)
+
+
+def loading_errors(components: Array, truth: Array) -> list[float]:
+    """Recovery error of each true loading, loadings found being matched to true ones in the better of two orders.
+
+    With 50 rows the eigenvalues 400 and 300 may change places, and a random start may find either first.
+    """
+    orders = (components, components[::-1])
+    matched = [[recovery_error(z, v) for z, v in zip(found, truth, strict=True)] for found in orders]
+    return min(matched, key=sum)
+
+
+def agreement_run(method: str, setting: Setting, seed: int, rounds: int | None = None) -> list[Record]:
+    """Agreement between workers by round, for each loading."""
+    data = iid_synthetic(10, seed=seed)
+    federation = SimulatedFederation(data.rows, data.owners, watch=True)
+    found = fit(model(method, setting, seed, AGREEMENT_PENALTIES[method], rounds), federation)
+    common = {"what": "agreement", "method": method, "setting": setting, "seed": seed, "converged": found.converged}
+    return [
+        {**common, "loading": number, "n_rounds": len(curve), "final": float(curve[-1]), **thinned(curve)}
+        for number, curve in enumerate(found.agreements, start=1)
+    ]
+
+
+def recovery_run(
+    method: str, setting: Setting, seed: int, n_sites: int, penalty: float, rounds: int | None = None
+) -> list[Record]:
+    """Recovery error of each loading and of both, at one penalty of the paper's grids."""
+    data = iid_synthetic(n_sites, seed=seed)
+    penalties = {"lam1": penalty, "lam2": 300} if method == "FSSPCA" else {"lam": penalty}
+    found = fit(model(method, setting, seed, penalties, rounds), SimulatedFederation(data.rows, data.owners))
+    return [
+        {
+            "what": "recovery",
+            "method": method,
+            "setting": setting,
+            "seed": seed,
+            "n_sites": n_sites,
+            "penalty": penalty,
+            "error": recovery_error(found.components, data.truth),
+            "errors": loading_errors(found.components, data.truth),
+            "converged": found.converged,
+            "rounds": found.rounds,
+            "seconds": found.seconds,
+        }
+    ]
+
+
+def pca_run(seed: int) -> list[Record]:
+    """Recovery error of dense PCA of the pooled rows: what a penalty must improve on."""
+    data = iid_synthetic(1, seed=seed)
+    components = pca(data.rows - data.rows.mean(axis=0))
+    errors = loading_errors(components, data.truth)
+    return [{"what": "pca", "seed": seed, "error": recovery_error(components, data.truth), "errors": errors}]
+
+
+def tasks(*, quick: bool) -> list[Task]:
+    """All runs of the experiment."""
+    seeds, sites = (range(1), (1, 5)) if quick else (range(3), SITES)
+    grids = {"FSSPCA": (10, 50) if quick else FSSPCA_GRID, "FASPCA": (50, 200) if quick else FASPCA_GRID}
+    planned = [Task(NAME, pca_run, {"seed": seed}, cost=0.2) for seed in seeds]
+    for method, grid in grids.items():
+        for setting in SETTINGS:
+            cost = 4.0 if (method, setting) == ("FSSPCA", "paper") else 1.5
+            for seed in seeds:
+                run = {"method": method, "setting": setting, "seed": seed, "rounds": QUICK_ROUNDS if quick else None}
+                planned.append(Task(NAME, agreement_run, run, cost))
+                planned.extend(
+                    Task(NAME, recovery_run, {**run, "n_sites": k, "penalty": p}, cost * (0.2 + k / 10))
+                    for k in sites
+                    for p in grid
+                )
+    return planned

@@ -1,0 +1,132 @@
+"""The methods that the experiments compare, with the paper's settings or with ours, and what is noted of a fit."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA
+from fedspca.estimators.base import FederatedSparsePCA
+from fedspca.experiments.watch import SimulatedFederation
+from fedspca.metrics import n_nonzeros
+
+Array = NDArray[np.float64]
+Setting = Literal["paper", "ours"]
+
+SETTINGS: tuple[Setting, Setting] = ("paper", "ours")
+PAPER_ROUNDS = 200  # a stage. The paper states no stopping rule and reports 315 and 133 rounds
+PAPER: Mapping[str, Any] = {
+    "rho": 1000.0,
+    "init": "random",
+    "deflation": "generalized",
+    "finish": "qf",
+    "max_rounds": PAPER_ROUNDS,
+}
+
+
+def faspca(setting: Setting, seed: int, lam: Any, **further: Any) -> FASPCA:
+    """FASPCA for two loadings: the paper's, one at a time, or our block form."""
+    given: dict[str, Any] = {**PAPER, "block_sizes": [1, 1]} if setting == "paper" else {}
+    return FASPCA(2, lam=lam, random_state=seed, **{**given, **further})
+
+
+def fsspca(setting: Setting, seed: int, lam1: float, lam2: float, **further: Any) -> FSSPCA:
+    """FSSPCA for two loadings, with the paper's settings or ours."""
+    given: dict[str, Any] = dict(PAPER) if setting == "paper" else {}
+    return FSSPCA(2, lam1=lam1, lam2=lam2, random_state=seed, **{**given, **further})
+
+
+def exact(setting: Setting, seed: int, **further: Any) -> ExactSPCA:  # noqa: ARG001 - it has one setting, ours
+    """ExactSPCA for two loadings."""
+    return ExactSPCA(2, random_state=seed, **further)
+
+
+def pca(rows: Array) -> Array:
+    """Two dense leading components of rows as they are (2 × d)."""
+    return np.asarray(np.linalg.svd(rows, full_matrices=False)[2][:2])
+
+
+METHODS: Mapping[str, Callable[..., FederatedSparsePCA]] = {"FASPCA": faspca, "FSSPCA": fsspca, "ExactSPCA": exact}
+
+
+def model(
+    method: str, setting: Setting, seed: int, penalties: Mapping[str, Any], rounds: int | None = None
+) -> FederatedSparsePCA:
+    """Return the method by name, with these penalties and, if given, a limit on the rounds of a stage."""
+    limit = {} if rounds is None else {"max_rounds": rounds}
+    return METHODS[method](setting, seed, **{**penalties, **limit})
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What is noted of a fit.
+
+    Attributes
+    ----------
+    components : ndarray of shape (2, d)
+        The loadings.
+    converged : bool
+        Whether it reached its tolerance.
+    rounds : int
+        Sums asked for, those for means and the start among them.
+    nonzeros : int
+        Non-zeros of the loadings.
+    consensus_nonzeros : int or None
+        Non-zeros of the consensus z, before the last step made it orthonormal, if the method has one.
+    bytes_up, bytes_down : int
+        What each site sent and received.
+    objectives : tuple of float
+        The objective by consensus round.
+    agreements : tuple of ndarray
+        For each loading, the agreement between workers by round, if it was watched.
+    seconds : float
+        How long it took.
+    """
+
+    components: Array
+    converged: bool
+    rounds: int
+    nonzeros: int
+    consensus_nonzeros: int | None
+    bytes_up: int
+    bytes_down: int
+    objectives: tuple[float, ...]
+    agreements: tuple[Array, ...]
+    seconds: float
+
+
+def fit(model: FederatedSparsePCA, federation: SimulatedFederation) -> Fit:
+    """Fit a model over sites in this process; a fit that does not converge is noted, not warned of."""
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit_federation(federation)
+    seconds = time.perf_counter() - began
+    steps = [record for record in model.history_ if record.query in {"faspca_step", "fsspca_step"}]
+    last = {record.stage: int(record.nonzeros or 0) for record in steps}
+    return Fit(
+        components=model.components_,
+        converged=bool(model.converged_),
+        rounds=int(model.n_rounds_),
+        nonzeros=n_nonzeros(model.components_),
+        consensus_nonzeros=sum(last.values()) if steps else None,
+        bytes_up=sum(record.bytes_up for record in model.history_),
+        bytes_down=sum(record.bytes_down for record in model.history_),
+        objectives=tuple(record.objective for record in steps if record.objective is not None),
+        agreements=_by_loading(federation.agreements, [record.stage for record in steps]),
+        seconds=seconds,
+    )
+
+
+def _by_loading(agreements: list[Array], stages: list[int]) -> tuple[Array, ...]:
+    """Agreement by round for each loading: stage after stage, and the loadings of a stage side by side."""
+    curves: list[Array] = []
+    for stage in sorted(set(stages)):
+        rounds = [a for a, at in zip(agreements, stages, strict=False) if at == stage]
+        curves.extend(np.stack(rounds).T if rounds else [])
+    return tuple(curves)

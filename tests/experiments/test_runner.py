@@ -1,0 +1,37 @@
+import numpy as np
+
+from fedspca.experiments.runner import Task, rounded, run, thinned
+from fedspca.experiments.smoothing import smoothing_curve
+
+
+def test_records_come_back_in_the_tasks_order_on_any_number_of_processes():
+    tasks = [Task("x", smoothing_curve, {"mu": mu, "n_points": 3}, cost=mu) for mu in (1.0, 3.0, 2.0)]
+    seen = []
+    alone = run(tasks, 1, seen.append)
+    together = run(tasks, 2, seen.append)
+    assert alone == together
+    assert [records[0]["mu"] for records in alone] == [1.0, 3.0, 2.0]
+    assert len(seen) == 6
+
+
+def test_smoothing_is_the_papers_function():
+    (curve,) = smoothing_curve()
+    x, smooth = np.array(curve["x"]), np.array(curve["smooth"])
+    far = np.abs(x) >= 0.5e-3
+    np.testing.assert_allclose(smooth[far], np.abs(x[far]))
+    np.testing.assert_allclose(smooth[~far], x[~far] ** 2 / 1e-3 + 1e-3 / 4)
+    assert curve["largest_gap"] == 1e-3 / 4
+
+
+def test_rounding_reaches_every_number_and_leaves_the_rest():
+    value = {"a": [1.23456789, np.float64(2e-9 / 3)], "b": ("x", True, None, np.int64(7)), "c": np.array([0.1234567])}
+    assert rounded(value, 3) == {"a": [1.23, 6.67e-10], "b": ["x", True, None, 7], "c": [0.123]}
+
+
+def test_a_thinned_curve_keeps_its_ends():
+    curve = [1.0 / k for k in range(1, 500)]
+    thin = thinned(curve, most=300, points=20)
+    assert thin["rounds"][0] == 1
+    assert thin["rounds"][-1] == 300
+    assert thin["values"] == [1.0 / k for k in thin["rounds"]]
+    assert thinned([5.0])["values"] == [5.0]
