@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from fedspca._version import __version__
-from fedspca.cli import demo
+from fedspca.cli import demo, partition, reproduce
 from fedspca.federation import FederationError
 from fedspca.site.errors import SiteError
 
@@ -19,6 +19,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("demo")(demo.demo)
+app.command("partition")(partition.partition)
+app.command("reproduce")(reproduce.reproduce)
 
 USER_ERRORS = (ValueError, OSError, FederationError, SiteError)
 
