@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from fedspca.linalg import operators
-from fedspca.linalg.operators import DeflatedRows, Frame, StandardisedRows, column_sums, deviations_from
+from fedspca.linalg.operators import DeflatedRows, Frame, StandardisedRows, column_sums, deviations_from, row_blocks
 
 
 def formed(rows, frame):
@@ -98,3 +98,11 @@ def test_an_infinite_scale_leaves_a_feature_out_exactly():
         product = seen.gram_product(np.ones((3, 2)))
         assert np.all(product[1] == 0.0)
         assert np.isfinite(product).all()
+
+
+def test_a_mapped_file_is_read_as_it_is_and_its_pages_given_back(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((5000, 300))
+    np.save(tmp_path / "rows.npy", rows)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    assert np.array_equal(np.vstack([block.copy() for block in row_blocks(np.asarray(mapped))]), rows)
+    assert np.array_equal(column_sums(mapped[10:]), column_sums(rows[10:]))

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from fedspca.federation import Federation, LocalFederation
-from fedspca.linalg.operators import Frame
+from fedspca.linalg.operators import Frame, filled
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.metrics import adjusted_variances
 from fedspca.site import InvalidData, Query, Site
@@ -35,6 +35,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     n_components: int
     scale: bool
+    max_missing: float = 0.0  # a subclass may offer it as a parameter
     max_rounds: int
     random_state: Any
     callbacks: Sequence[Callable[[Round], object]] | None
@@ -95,7 +96,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     def _moments(self, rounds: Rounds) -> Moments:
-        return standardise(rounds, scale=self.scale)
+        return standardise(rounds, scale=self.scale, max_missing=self.max_missing)
 
     def _set_fitted(self, rounds: Rounds, moments: Moments, found: Found) -> None:
         rounds.show()
@@ -105,6 +106,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.mean_ = moments.mean
         self.scale_ = moments.scale
         self.constant_features_ = np.flatnonzero(moments.constant)
+        self.missing_share_ = moments.missing
         self.n_samples_ = moments.n_rows
         self.total_variance_ = moments.total / (moments.n_rows - 1)
         self.explained_variance_ = adjusted_variances(captured) / (moments.n_rows - 1)
@@ -124,7 +126,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         constant = np.zeros(self.n_features_in_, dtype=bool)
         constant[self.constant_features_] = True
         total = self.total_variance_ * (self.n_samples_ - 1)
-        return Moments(self.n_samples_, self.mean_, self.scale_, total, constant)
+        return Moments(self.n_samples_, self.mean_, self.scale_, total, constant, self.missing_share_)
 
     def _rounds(self, federation: Federation, history: Sequence[Round] = ()) -> tuple[Rounds, ProgressBar | None]:
         for callback in self.callbacks or ():
@@ -167,7 +169,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise InvalidData(f"{error}{_text_column(X)}") from None
         names = getattr(self, "feature_names_in_", None)
         if sites is None:
-            return LocalFederation([Site("all", rows, feature_names=names)])
+            return LocalFederation([Site("all", rows, feature_names=names, allow_missing=self.max_missing > 0)])
         owners = list(sites)
         if len(owners) != rows.shape[0]:
             raise InvalidData(
@@ -177,7 +179,15 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise InvalidData("'sites' must name the owner of every row; some are missing.")
         labels = np.array([str(owner) for owner in owners])
         return LocalFederation(
-            [Site(label, _rows_of(rows, labels == label), feature_names=names) for label in np.unique(labels)]
+            [
+                Site(
+                    label,
+                    _rows_of(rows, labels == label),
+                    feature_names=names,
+                    allow_missing=self.max_missing > 0,
+                )
+                for label in np.unique(labels)
+            ]
         )
 
     def transform(self, X: Any) -> NDArray[np.floating]:
@@ -194,10 +204,17 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             In the precision of X.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        rows = self._new_rows(X)
         loadings = self.components_.T / self.scale_[:, None]
         scores = rows @ loadings - self.mean_ @ loadings
         return np.asarray(scores).astype(rows.dtype, copy=False)
+
+    def _new_rows(self, X: Any) -> Any:
+        """Rows to be seen as the fitted ones were: missing values, where they are allowed, stand at the mean."""
+        finite = "allow-nan" if self.max_missing > 0 else True
+        kinds = [np.float64, np.float32]
+        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, ensure_all_finite=finite)
+        return filled(rows, self.mean_).astype(rows.dtype, copy=False) if self.max_missing > 0 else rows
 
     def inverse_transform(self, X: Any) -> NDArray[np.floating]:
         """Rows that the scores stand for, in the original units.
@@ -235,8 +252,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             1 − ‖A − Â‖²/‖A‖², where Â is the projection of the rows A on the span of the components.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-        rounds = Rounds(LocalFederation([Site("rows to score", rows)]))
+        rounds = Rounds(LocalFederation([Site("rows to score", self._new_rows(X))]))
         frame = Frame(self.mean_, self.scale_, nothing_removed(self.n_features_in_))
         captured = captured_variance(rounds, frame, self.components_.T)
         squares = rounds.sum(Query("deviations", {"mean": self.mean_}))["squares"]
@@ -260,6 +276,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.max_missing > 0
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -52,6 +52,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         "deflation": [StrOptions({"orthogonal", "generalized"})],
         "finish": [StrOptions({"sparse", "qf"})],
         "scale": ["boolean"],
+        "max_missing": [Interval(Real, 0, 1, closed="both")],
         "tol": [POSITIVE],
         "max_rounds": [AT_LEAST_ONE],
         "random_state": ["random_state", np.random.Generator],
@@ -259,6 +260,8 @@ class FASPCA(ConsensusSparsePCA):
         The last step: orthonormal loadings that keep every zero, or the paper's Q factor, which may fill zeros in.
     scale : bool, default=False
         Divide features by their joint standard deviation (ddof = 1).
+    max_missing : float, default=0.0
+        The largest share of missing values (NaN) that a feature may have over all sites. They stand at the joint mean.
     tol : float, default=1e-6
         Relative primal and dual residual at which consensus is reached.
     max_rounds : int, default=1000
@@ -290,6 +293,8 @@ class FASPCA(ConsensusSparsePCA):
         The last ρ of each stage.
     constant_features_ : ndarray of int
         Features with one value everywhere.
+    missing_share_ : ndarray of shape (n_features,)
+        The share of each feature's values that are missing.
 
     Examples
     --------
@@ -319,6 +324,7 @@ class FASPCA(ConsensusSparsePCA):
         deflation: Literal["orthogonal", "generalized"] = "orthogonal",
         finish: Literal["sparse", "qf"] = "sparse",
         scale: bool = False,
+        max_missing: float = 0.0,
         tol: float = 1e-6,
         max_rounds: int = 1000,
         random_state: Any = 0,
@@ -334,6 +340,7 @@ class FASPCA(ConsensusSparsePCA):
         self.deflation = deflation
         self.finish = finish
         self.scale = scale
+        self.max_missing = max_missing
         self.tol = tol
         self.max_rounds = max_rounds
         self.random_state = random_state
@@ -388,6 +395,8 @@ class FSSPCA(ConsensusSparsePCA):
         The last step: orthonormal loadings that keep every zero, or the paper's Q factor, which may fill zeros in.
     scale : bool, default=False
         Divide features by their joint standard deviation (ddof = 1).
+    max_missing : float, default=0.0
+        The largest share of missing values (NaN) that a feature may have over all sites. They stand at the joint mean.
     tol : float, default=1e-6
         Relative primal and dual residual at which consensus is reached.
     max_rounds : int, default=1000
@@ -447,6 +456,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         deflation: Literal["orthogonal", "generalized"] = "orthogonal",
         finish: Literal["sparse", "qf"] = "sparse",
         scale: bool = False,
+        max_missing: float = 0.0,
         tol: float = 1e-6,
         max_rounds: int = 1000,
         random_state: Any = 0,
@@ -468,6 +478,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         self.deflation = deflation
         self.finish = finish
         self.scale = scale
+        self.max_missing = max_missing
         self.tol = tol
         self.max_rounds = max_rounds
         self.random_state = random_state

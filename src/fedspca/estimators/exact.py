@@ -62,6 +62,8 @@ class ExactSPCA(FederatedSparsePCA):
         explains a little more; scores then share variance, and reconstruction uses least squares.
     scale : bool, default=False
         Divide features by their joint standard deviation (ddof = 1).
+    max_missing : float, default=0.0
+        The largest share of missing values (NaN) that a feature may have over all sites. They stand at the joint mean.
     n_starts : int, default=12
         Random rotations of the leading subspace from which each search begins, beside PCA, varimax and continuation
         (more than two components only). They cost no round.
@@ -123,6 +125,7 @@ class ExactSPCA(FederatedSparsePCA):
         "lam": [Interval(Real, 0, None, closed="left"), "array-like", None],
         "orthogonal": ["boolean"],
         "scale": ["boolean"],
+        "max_missing": [Interval(Real, 0, 1, closed="both")],
         "n_starts": [Interval(Integral, 0, None, closed="left")],
         "precision": [StrOptions({"float64", "float32"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -141,6 +144,7 @@ class ExactSPCA(FederatedSparsePCA):
         lam: float | Sequence[float] | None = None,
         orthogonal: bool = True,
         scale: bool = False,
+        max_missing: float = 0.0,
         n_starts: int = 12,
         precision: Literal["float64", "float32"] = "float64",
         tol: float = 1e-6,
@@ -155,6 +159,7 @@ class ExactSPCA(FederatedSparsePCA):
         self.lam = lam
         self.orthogonal = orthogonal
         self.scale = scale
+        self.max_missing = max_missing
         self.n_starts = n_starts
         self.precision = precision
         self.tol = tol
@@ -212,6 +217,7 @@ class ExactSPCA(FederatedSparsePCA):
             "lam",
             "orthogonal",
             "scale",
+            "max_missing",
             "n_starts",
             "precision",
             "tol",

@@ -4,6 +4,7 @@ With raw rows X (n × d, dense or CSR), mean μ, scale s and removed directions 
 A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). X stays as it is in memory: products visit it in row blocks, in double precision.
 """
 
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -22,16 +23,41 @@ BLOCK_BYTES = 8 << 20  # a block in double precision; both products with it then
 GRAM_MAX_FEATURES = 4096  # a Gram matrix of this many features takes 128 MB
 
 
-def row_blocks(rows: Rows) -> Iterator[Rows]:
-    """Split the rows into consecutive blocks, dense ones in double precision, that fit the cache."""
+def row_blocks(rows: Rows, fill: Array | None = None) -> Iterator[Rows]:
+    """Split the rows into consecutive blocks, dense ones in double precision, that fit the cache.
+
+    Missing values (NaN) take the feature's value of ``fill`` where that is given.
+    """
     n, d = rows.shape
     per_row = 8 * d if isinstance(rows, np.ndarray) else 16 * max(1, rows.nnz // max(n, 1))
     step = max(1, BLOCK_BYTES // max(per_row, 1))
-    if step >= n:
-        yield rows.astype(np.float64, copy=False)
-        return
     for start in range(0, n, step):
-        yield rows[start : start + step].astype(np.float64, copy=False)
+        block = rows[start : start + step] if step < n else rows
+        block = block.astype(np.float64, copy=False)
+        yield block if fill is None else filled(block, fill)
+        forget_mapped(rows)
+
+
+def filled(block: Any, fill: Array) -> Any:
+    """Return the rows with each missing value replaced by its feature's fill."""
+    if isinstance(block, np.ndarray):
+        return np.where(np.isnan(block), fill, block)
+    values = np.where(np.isnan(block.data), fill[block.indices], block.data)
+    return type(block)((values, block.indices, block.indptr), shape=block.shape)
+
+
+def forget_mapped(rows: Any) -> None:
+    """Give back the pages of a mapped file, so that one larger than memory is never resident as a whole.
+
+    Only of a map that is read-only: a private one that was written to would lose what was written.
+    """
+    for array in (rows,) if isinstance(rows, np.ndarray) else (rows.data, rows.indices):
+        owner: Any = array
+        while isinstance(owner, np.ndarray) and not isinstance(owner.base, mmap.mmap):
+            owner = owner.base
+        if isinstance(owner, np.memmap) and owner.mode == "r":
+            mapped: Any = owner.base
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def thin_product(block: Any, x: Array) -> Array:
@@ -41,18 +67,29 @@ def thin_product(block: Any, x: Array) -> Array:
     return np.asarray(block @ x)
 
 
-def column_sums(rows: Rows) -> Array:
-    """Σ x by column, in double precision."""
+def column_sums(rows: Rows, *, missing: bool = False) -> Array:
+    """Σ x by column, in double precision; missing values, where there may be any, add nothing."""
     total = np.zeros(rows.shape[1])
-    for block in row_blocks(rows):
+    for block in row_blocks(rows, np.zeros(rows.shape[1]) if missing else None):
         total += np.asarray(block.sum(axis=0)).ravel()
     return total
 
 
-def deviations_from(rows: Rows, mean: Array) -> tuple[Array, Array]:
+def missing_counts(rows: Rows) -> Array:
+    """Missing values (NaN) by column."""
+    total = np.zeros(rows.shape[1])
+    for block in row_blocks(rows):
+        if isinstance(block, np.ndarray):
+            total += np.isnan(block).sum(axis=0)
+        else:
+            total += np.bincount(block.indices[np.isnan(block.data)], minlength=len(total))
+    return total
+
+
+def deviations_from(rows: Rows, mean: Array, *, missing: bool = False) -> tuple[Array, Array]:
     """Σ(x − μ) and Σ(x − μ)² by column. The mean goes before the square: Σx² − nμ² cancels where means are large."""
     offsets, squares = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
-    for block in row_blocks(rows):
+    for block in row_blocks(rows, mean if missing else None):
         if isinstance(block, np.ndarray):
             centred = block - mean
             offsets += centred.sum(axis=0)
@@ -82,13 +119,17 @@ class Frame:
 
 
 class StandardisedRows:
-    """(X − 1μᵀ) diag(1/s) as an operator, with its Gram matrix once that has become the cheaper way."""
+    """(X − 1μᵀ) diag(1/s) as an operator, with its Gram matrix once that has become the cheaper way.
 
-    def __init__(self, rows: Rows, mean: Array, scale: Array) -> None:
+    Missing values, where there may be any, stand at the mean: they are zero once centred.
+    """
+
+    def __init__(self, rows: Rows, mean: Array, scale: Array, *, missing: bool = False) -> None:
         self.rows = rows
         self.mean = mean
         self.scale = scale
-        self._columns_multiplied = 0
+        self._fill = mean if missing else None
+        self.columns_multiplied = 0
         self._gram: Array | None = None
 
     def gram_product(self, x: Array) -> Array:
@@ -99,12 +140,21 @@ class StandardisedRows:
         shift = self.mean @ scaled
         product = np.zeros(x.shape)
         score_sums = np.zeros(x.shape[1])
-        for block in row_blocks(self.rows):
+        for block in row_blocks(self.rows, self._fill):
             scores = thin_product(block, scaled) - shift
             product += thin_product(block.T, scores)
             score_sums += scores.sum(axis=0)
         product -= self.mean[:, None] * score_sums
         return product / self.scale[:, None]
+
+    def squared_errors(self, basis: Array) -> Array:
+        """‖a − aQQᵀ‖² of each row a, for orthonormal directions Q."""
+        scaled = basis / self.scale[:, None]
+        errors = []
+        for block in row_blocks(self.rows, self._fill):
+            scores = block @ scaled - self.mean @ scaled
+            errors.append(_row_squares(block, self.mean, self.scale) - np.einsum("ij,ij->i", scores, scores))
+        return np.asarray(np.maximum(np.concatenate(errors), 0.0))
 
     def _gram_pays(self, columns: int) -> bool:
         """Whether to use the d × d Gram: rent products until they have cost as much as buying it.
@@ -115,17 +165,28 @@ class StandardisedRows:
         n, d = self.rows.shape
         if not isinstance(self.rows, np.ndarray) or n < d or d > GRAM_MAX_FEATURES:
             return False
-        self._columns_multiplied += columns
-        return bool(4 * self._columns_multiplied > d)
+        self.columns_multiplied += columns
+        return bool(4 * self.columns_multiplied > d)
 
     def _gram_matrix(self) -> Array:
         if self._gram is None:
             gram = np.zeros((len(self.mean), len(self.mean)))
-            for block in row_blocks(self.rows):
+            for block in row_blocks(self.rows, self._fill):
                 centred = (block - self.mean) / self.scale
                 gram += centred.T @ centred
             self._gram = gram
         return self._gram
+
+
+def _row_squares(block: Any, mean: Array, scale: Array) -> Array:
+    """‖a‖² of each centred, scaled row; a zero that CSR does not store counts as it would if it were stored."""
+    if isinstance(block, np.ndarray):
+        centred = (block - mean) / scale
+        return np.asarray(np.einsum("ij,ij->i", centred, centred))
+    shift = (mean / scale) ** 2
+    values = ((block.data - mean[block.indices]) / scale[block.indices]) ** 2 - shift[block.indices]
+    owners = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+    return np.asarray(shift.sum() + np.bincount(owners, weights=values, minlength=block.shape[0]))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from fedspca.linalg.operators import (
     StandardisedRows,
     column_sums,
     deviations_from,
+    missing_counts,
 )
 from fedspca.linalg.shrinkage import smooth_abs
 from fedspca.linalg.stiefel import polar_factor, project_out
@@ -57,18 +58,19 @@ class Query:
 
 
 class SiteData:
-    """A site's rows, seen in the frame that a question names."""
+    """A site's rows, seen in the frame that a question names. ``missing`` says whether some values may be NaN."""
 
-    def __init__(self, site: str, rows: Rows) -> None:
+    def __init__(self, site: str, rows: Rows, *, missing: bool = False) -> None:
         self.site = site
         self.rows = rows
-        self._standardised: StandardisedRows | None = None
+        self.missing = missing
+        self.standardised: StandardisedRows | None = None
 
     def seen_in(self, frame: Frame) -> DeflatedRows:
         """Rows in this frame. The last operator is kept, for the Gram matrix that it may have cached."""
-        last = self._standardised
+        last = self.standardised
         if last is None or not (np.array_equal(last.mean, frame.mean) and np.array_equal(last.scale, frame.scale)):
-            last = self._standardised = StandardisedRows(self.rows, frame.mean, frame.scale)
+            last = self.standardised = StandardisedRows(self.rows, frame.mean, frame.scale, missing=self.missing)
         return DeflatedRows(last, frame.removed)
 
 
@@ -77,15 +79,16 @@ def _frame(query: Query) -> Frame:
 
 
 def moments(data: SiteData, state: State, _query: Query) -> tuple[State, Terms]:
-    """N and Σx, with a count for each feature."""
+    """N and Σx, with a count for each feature of the values that are there."""
     n, d = data.rows.shape
-    return state, {"rows": np.array(float(n)), "counts": np.full(d, float(n)), "sums": column_sums(data.rows)}
+    counts = n - missing_counts(data.rows) if data.missing else np.full(d, float(n))
+    return state, {"rows": np.array(float(n)), "counts": counts, "sums": column_sums(data.rows, missing=data.missing)}
 
 
 def deviations(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """Σ(x − μ) and Σ(x − μ)² by feature, about the mean of all sites; the first is what rounding left in the mean."""
     mean = query.arrays["mean"]
-    offsets, squares = deviations_from(data.rows, mean)
+    offsets, squares = deviations_from(data.rows, mean, missing=data.missing)
     return state, {"offsets": offsets, "squares": squares}
 
 
@@ -115,6 +118,13 @@ def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State
     """QᵀAᵀAQ, r × r: all that explained variance and reconstruction error need."""
     directions = query.arrays["directions"]
     return state, {"captured": directions.T @ data.seen_in(_frame(query)).gram_product(directions)}
+
+
+def row_errors(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Σe and Σe² of the rows' squared reconstruction errors e = ‖a − aQQᵀ‖²: what a threshold for anomalies needs."""
+    frame = _frame(query)
+    errors = data.seen_in(frame).standardised.squared_errors(query.arrays["directions"])
+    return state, {"errors": np.array(errors.sum()), "squares": np.array(errors @ errors)}
 
 
 def curvature(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
@@ -271,6 +281,11 @@ QUERIES: Mapping[str, Question] = {
     "captured_variance": Question(
         captured_variance,
         "the covariances (times n) between the scores on the directions asked, r × r numbers",
+        arrays={**FRAME, "directions": ("d", "r")},
+    ),
+    "row_errors": Question(
+        row_errors,
+        "the sum of the rows' squared reconstruction errors and of their squares, two numbers",
         arrays={**FRAME, "directions": ("d", "r")},
     ),
     "curvature": Question(

@@ -38,6 +38,8 @@ class Moments:
         ‖A‖²: the sum of squares of the centred, scaled rows.
     constant : ndarray of bool of shape (d,)
         Features with one value in every row of every site.
+    missing : ndarray of shape (d,)
+        The share of rows in which each feature's value is missing.
     """
 
     n_rows: int
@@ -45,6 +47,7 @@ class Moments:
     scale: Array
     total: float
     constant: NDArray[np.bool_]
+    missing: Array
 
     @property
     def frame(self) -> Frame:
@@ -57,19 +60,24 @@ class Moments:
         return min(self.n_rows, int(np.count_nonzero(~self.constant)))
 
 
-def standardise(federation: Federation, *, scale: bool) -> Moments:
-    """Find the joint mean and spread by two sums.
+def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0) -> Moments:
+    """Find the joint mean and spread, of the values that are there, by two sums.
 
     Squares are summed about the joint mean, in a second sum: Σx² alone would lose its digits where means are large.
+    A missing value stands at the joint mean, where it adds nothing; a feature that lacks more than the share
+    ``max_missing`` of its values is refused.
     """
     first = federation.sum(Query("moments"))
     n = round(first.number("rows"))
     if n < 2:
         raise InvalidData(f"Found array with {n} sample(s): the sites hold one row in all; variance needs two or more.")
-    mean = first["sums"] / first["counts"]
+    counts = first["counts"]
+    missing = 1.0 - counts / n
+    _check_missing(federation.feature_names, counts, missing, max_missing)
+    mean = first["sums"] / counts
     second = federation.sum(Query("deviations", {"mean": mean}))
     # what rounding left in the mean, n roundings of the sum, is taken out of both
-    left = second["offsets"] / first["counts"]
+    left = second["offsets"] / counts
     squares = np.maximum(second["squares"] - second["offsets"] * left, 0.0)
     constant = squares <= n * (2 * np.finfo(float).eps * np.abs(mean)) ** 2
     mean = mean + left
@@ -85,10 +93,24 @@ def standardise(federation: Federation, *, scale: bool) -> Moments:
             stacklevel=2,
         )
     squares = np.where(constant, 0.0, squares)
-    divisor = np.where(constant, 1.0, np.sqrt(squares / (n - 1))) if scale else np.ones(len(mean))
+    divisor = np.where(constant, 1.0, np.sqrt(squares / np.maximum(counts - 1, 1))) if scale else np.ones(len(mean))
     total = float(np.sum(squares / divisor**2))
     if total < SMALLEST:
         raise InvalidData(
             f"The values are so small (total sum of squares {total:.1e}) that products vanish: change units."
         )
-    return Moments(n, mean, divisor, total, constant)
+    return Moments(n, mean, divisor, total, constant, missing)
+
+
+def _check_missing(names: tuple[str, ...], counts: Array, missing: Array, most: float) -> None:
+    """Raise :class:`InvalidData` that names the features which lack too many values, or all of them."""
+    refused = np.flatnonzero((missing > most) | (counts == 0))
+    if not len(refused):
+        return
+    worst = refused[np.argsort(-missing[refused], kind="stable")]
+    named = ", ".join(f"{names[j]!r} ({missing[j]:.0%})" for j in worst[:5])
+    more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
+    raise InvalidData(
+        f"{len(worst)} feature(s) have more missing values than the share of {most:g} that max_missing allows: "
+        f"{named}{more}. Leave them out, impute them, or allow a larger share."
+    )

@@ -45,6 +45,7 @@ class ExactState:
             "scale": moments.scale,
             "total": np.array(moments.total),
             "constant": moments.constant,
+            "missing": moments.missing,
             "counts": np.array([getattr(loop, name) for name in COUNTS]),
             "rank_tol": np.array(loop.rank_tol),
             "rotations": loop.rotations,
@@ -65,7 +66,12 @@ class ExactState:
         """Rebuild a state from :meth:`to_arrays`, or raise ValueError if these are not the arrays of one."""
         try:
             moments = Moments(
-                int(arrays["n_rows"]), arrays["mean"], arrays["scale"], float(arrays["total"]), arrays["constant"]
+                int(arrays["n_rows"]),
+                arrays["mean"],
+                arrays["scale"],
+                float(arrays["total"]),
+                arrays["constant"],
+                arrays["missing"],
             )
             stopped = str(arrays["stopped"])
             best = None
