@@ -20,22 +20,26 @@ class Policy:
     max_components : int or None, default=None
         How many directions one question may ask about at once; None sets no limit. Solvers ask about more directions
         than they look for components, to find the leading ones faster: up to three times as many and twenty.
+    alone : frozenset of str, default=frozenset()
+        Questions whose answer may be shown as this site's own, outside any sum; none by default.
     """
 
     min_rows: int = 1
     allowed_queries: frozenset[str] | None = None
     max_rounds: int | None = None
     max_components: int | None = None
+    alone: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for limit in fields(self):
             value = getattr(self, limit.name)
-            if limit.name != "allowed_queries" and value is not None and value < 1:
+            if limit.name not in {"allowed_queries", "alone"} and value is not None and value < 1:
                 raise ValueError(f"The {limit.name!r} parameter of Policy must be at least 1. Got {value!r} instead.")
         if self.allowed_queries is not None:
             if isinstance(self.allowed_queries, str):  # type: ignore[unreachable]
                 raise ValueError("The 'allowed_queries' parameter of Policy must be a set of names, not one string.")
             object.__setattr__(self, "allowed_queries", frozenset(self.allowed_queries))
+        object.__setattr__(self, "alone", frozenset(self.alone))
 
     def check(self, site: str, query: str, *, rows: int, answered: int, components: int) -> None:
         """Raise :class:`SiteRefusal` unless the owner allows this question now."""

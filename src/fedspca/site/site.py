@@ -1,16 +1,18 @@
 """One owner's rows, local state and policy, and the answers they give."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from fedspca.linalg.operators import Rows
-from fedspca.site.errors import InvalidData, InvalidQuery
+from fedspca.linalg.operators import Rows, row_blocks
+from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
 from fedspca.site.policy import Policy
 from fedspca.site.queries import QUERIES, Query, SiteData, State, Terms
+from fedspca.site.snapshot import restore, snapshot
 
 TOO_LARGE = 1e70  # norms of AᵀAw take the fourth power, and the largest number there is is 1e308
 
@@ -28,10 +30,18 @@ class Site:
         What the owner allows; by default every question of the closed list.
     feature_names : sequence of str, optional
         The columns' names; by default those of a DataFrame, or ``x0``, ``x1``, …
+    allow_missing : bool, default=False
+        Whether values may be missing (NaN). They count as the joint mean, and the counts of those present are summed.
     """
 
     def __init__(
-        self, name: str, X: Any, *, policy: Policy | None = None, feature_names: Sequence[str] | None = None
+        self,
+        name: str,
+        X: Any,
+        *,
+        policy: Policy | None = None,
+        feature_names: Sequence[str] | None = None,
+        allow_missing: bool = False,
     ) -> None:
         self.name = str(name)
         if not isinstance(policy, Policy | None):
@@ -41,8 +51,8 @@ class Site:
             feature_names = [str(column) for column in X.columns]
         rows = _as_rows(self.name, X)
         self.feature_names = _checked_names(self.name, feature_names, rows.shape[1])
-        _check_finite(self.name, rows, self.feature_names)
-        self._data = SiteData(self.name, rows)
+        missing = _check_values(self.name, rows, self.feature_names, allow_missing=allow_missing)
+        self._data = SiteData(self.name, rows, missing=missing)
         self._state: State = None
         self._answered = 0
         self._lock = threading.Lock()
@@ -78,6 +88,22 @@ class Site:
             self._state, terms = question.answer(self._data, self._state, query)
             self._answered += 1
             return terms
+
+    def answer_alone(self, query: Query) -> Terms:
+        """Answer with figures that will be shown as this site's own, if its policy allows that for this question."""
+        if query.name not in self.policy.alone:
+            raise SiteRefusal(self.name, query.name, "its policy allows the answer only as a term of a sum.")
+        return self.answer(query)
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """Return what the site would lose if it stopped now, without the rows; :meth:`restore` takes it."""
+        with self._lock:
+            return snapshot(self._data, self._state, self._answered)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where a snapshot was taken, with the same rows: the same questions get the same bits."""
+        with self._lock:
+            self._state, self._answered = restore(self._data, arrays)
 
 
 def _as_rows(site: str, X: Any) -> Rows:
@@ -120,22 +146,37 @@ def _checked_names(site: str, names: Sequence[str] | None, n_features: int) -> t
     return names
 
 
-def _check_finite(site: str, rows: Rows, names: tuple[str, ...]) -> None:
-    """Refuse NaN and infinity by column name, and values so large that their squares would overflow."""
-    values = rows if isinstance(rows, np.ndarray) else rows.data
-    # NaN travels through both, and neither makes a copy of the rows
-    lowest, highest = float(values.min(initial=0.0)), float(values.max(initial=0.0))
-    if lowest > -TOO_LARGE and highest < TOO_LARGE:
+def _check_values(site: str, rows: Rows, names: tuple[str, ...], *, allow_missing: bool) -> bool:
+    """Return whether values are missing. Refuse infinity, what is too large to square, and NaN unless allowed."""
+    missing, above = False, 0
+    for block in row_blocks(rows):
+        values = block if isinstance(block, np.ndarray) else block.data
+        # NaN travels through both, and neither makes a copy of the rows
+        lowest, highest = float(values.min(initial=0.0)), float(values.max(initial=0.0))
+        if not (lowest > -TOO_LARGE and highest < TOO_LARGE):
+            missing = missing or bool(np.isnan(values).any())
+            _refuse_values(site, block, names, above, allow_missing=allow_missing)
+        above += block.shape[0]
+    return missing
+
+
+def _refuse_values(site: str, block: Rows, names: tuple[str, ...], above: int, *, allow_missing: bool) -> None:
+    """Raise an :class:`InvalidData` that names the first bad value of the block, if there is one."""
+    values = block if isinstance(block, np.ndarray) else block.data
+    bad = ~(np.abs(values) < TOO_LARGE)
+    if allow_missing:
+        bad &= ~np.isnan(values)
+    if not bad.any():
         return
-    bad = ~(np.abs(values.astype(np.float64)) < TOO_LARGE)
-    if isinstance(rows, np.ndarray):
+    if isinstance(block, np.ndarray):
         row, column = np.argwhere(bad)[0]
     else:
         at = int(np.argmax(bad))
-        row, column = int(np.searchsorted(rows.indptr, at, side="right") - 1), rows.indices[at]
-    value = rows[row, column]
+        row, column = int(np.searchsorted(block.indptr, at, side="right") - 1), block.indices[at]
+    value = block[row, column]
     what = "NaN" if np.isnan(value) else "infinity (inf)" if np.isinf(value) else f"a value too large ({value:.3g})"
     raise InvalidData(
         f"Input contains NaN, infinity or too large a value. Site {site!r}, column {names[column]!r} (no. {column}): "
-        f"{int(bad.sum())} such value(s) in all, the first, {what}, in row {row}. Impute or remove them first."
+        f"the first such value, {what}, is in row {above + row}. Impute or remove them first"
+        f"{', or set max_missing to allow for missing values' if np.isnan(value) else ''}."
     )

@@ -1,0 +1,150 @@
+"""A federation that remembers: an interrupted fit goes on from the last round and ends with the same bits.
+
+A solver is a deterministic function of the sums it gets. So the sums are written down, one file a round; on a new start
+they are answered from there, and sites that keep a state are put back to where they were after the last of them. No
+solver has code for it.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedspca.federation.base import Aggregate, Federation, FederationError
+from fedspca.files import new_file
+from fedspca.site.queries import Query
+from fedspca.site.site import Site
+
+IDENTITY = "study.json"
+SITES = "sites.npz"
+PAUSE = 1.0  # seconds between snapshots of the sites: a killed fit repeats no more than that
+
+
+class CheckpointedFederation:
+    """Sites in this process, whose answers are kept in a folder until the fit is done.
+
+    Parameters
+    ----------
+    federation : Federation
+        Who answers.
+    sites : iterable of Site
+        Those sites, for their state.
+    folder : Path
+        Where answers are kept.
+    identity : str
+        What is fitted to what. A checkpoint of something else is refused.
+    pause : float
+        Seconds between snapshots of the sites.
+    """
+
+    def __init__(
+        self, federation: Federation, sites: Iterable[Site], folder: Path, identity: str, *, pause: float = PAUSE
+    ) -> None:
+        self._federation = federation
+        self._sites = tuple(sites)
+        self._folder = folder
+        self._pause = pause
+        self._number = 0
+        self._saved = 0
+        self._last = time.monotonic()
+        self._replayed = self._begin(identity)
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites take part."""
+        return self._federation.n_sites
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that all sites share."""
+        return self._federation.feature_names
+
+    @property
+    def replayed(self) -> int:
+        """How many rounds were answered before."""
+        return self._replayed
+
+    def sum(self, query: Query) -> Aggregate:
+        """Answer from what was kept, or ask every site and keep the sum."""
+        self._number += 1
+        if self._number <= self._replayed:
+            return self._kept(query)
+        answer = self._federation.sum(query)
+        self._keep(query, answer)
+        if time.monotonic() - self._last >= self._pause:
+            self.save()
+        return answer
+
+    def save(self) -> None:
+        """Write the sites' state as of the last round. Rounds after it would be asked again."""
+        if self._number <= max(self._saved, self._replayed):
+            return
+        kept: dict[str, Any] = {"round": np.array(self._number)}
+        for number, site in enumerate(sorted(self._sites, key=lambda site: site.name)):
+            kept |= {f"{number}.{name}": array for name, array in site.snapshot().items()}
+        _write(self._folder / SITES, kept)
+        self._saved = self._number
+        self._last = time.monotonic()
+
+    def remove(self) -> None:
+        """Forget everything, once the fit is done."""
+        import shutil
+
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _begin(self, identity: str) -> int:
+        """Return how many rounds can be replayed, with the sites put back to after the last of them."""
+        path = self._folder / IDENTITY
+        if not path.exists():
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with new_file(path) as draft:
+                draft.write_text(json.dumps({"identity": identity}), encoding="utf-8")
+            return 0
+        if json.loads(path.read_text(encoding="utf-8")).get("identity") != identity:
+            raise FederationError(
+                f"{self._folder}: this checkpoint is of other data, settings or versions, so it cannot be continued. "
+                "Begin anew without --resume, or give back what was changed."
+            )
+        if not (self._folder / SITES).exists():
+            return 0
+        with np.load(self._folder / SITES, allow_pickle=False) as kept:
+            arrays = dict(kept)
+        for number, site in enumerate(sorted(self._sites, key=lambda site: site.name)):
+            prefix = f"{number}."
+            site.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
+        return int(arrays["round"])
+
+    def _path(self) -> Path:
+        return self._folder / f"{self._number:06d}.npz"
+
+    def _keep(self, query: Query, answer: Aggregate) -> None:
+        about = {"query": _fingerprint(query), "numbers": [answer.n_sites, answer.bytes_up, answer.bytes_down]}
+        _write(self._path(), {**answer.arrays, "about.json": np.array(json.dumps(about))})
+
+    def _kept(self, query: Query) -> Aggregate:
+        with np.load(self._path(), allow_pickle=False) as kept:
+            arrays = dict(kept)
+        about = json.loads(str(arrays.pop("about.json")))
+        if about["query"] != _fingerprint(query):
+            raise FederationError(
+                f"{self._folder}: round {self._number} asks something else than before, so this checkpoint cannot be "
+                "continued. It may be of another version, or another machine. Begin anew without --resume."
+            )
+        return Aggregate(arrays, *about["numbers"])
+
+
+def _write(path: Path, arrays: dict[str, Any]) -> None:
+    with new_file(path) as draft, draft.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def _fingerprint(query: Query) -> str:
+    digest = hashlib.sha256(json.dumps([query.name, sorted(query.scalars.items())]).encode())
+    for name, array in sorted(query.arrays.items()):
+        digest.update(f"{name}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -1,0 +1,71 @@
+"""The same rows as files of every format, for tests."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+NAMES = [f"f{j}" for j in range(8)]
+
+
+def make_rows(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    spikes = rng.standard_normal((n, 2)) * [4.0, 2.5]
+    loadings = np.zeros((2, len(NAMES)))
+    loadings[0, :3], loadings[1, 3:6] = 0.6, 0.6
+    rows = spikes @ loadings + 0.4 * rng.standard_normal((n, len(NAMES)))
+    return rows * np.linspace(0.5, 20, len(NAMES)) + np.arange(len(NAMES)) * 3
+
+
+def frame(rows):
+    return pd.DataFrame(rows, columns=NAMES)
+
+
+def write_h5ad(path, rows, *, sparse=True, owners=None):
+    """Write the AnnData layout as its specification gives it."""
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        if sparse:
+            csr = sp.csr_matrix(rows)
+            group = file.create_group("X")
+            group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", csr.shape
+            for part in ("data", "indices", "indptr"):
+                group[part] = getattr(csr, part)
+        else:
+            file["X"] = rows
+        for name, index in (("obs", [f"r{i}" for i in range(len(rows))]), ("var", NAMES)):
+            group = file.create_group(name)
+            group.attrs["_index"] = "_index"
+            group["_index"] = np.array(index, dtype=h5py.string_dtype())
+        if owners is not None:
+            column = file["obs"].create_group("hospital")
+            column["categories"] = np.array(sorted(set(owners)), dtype=h5py.string_dtype())
+            column["codes"] = np.array([sorted(set(owners)).index(owner) for owner in owners], dtype=np.int8)
+
+
+def write(path, rows):
+    """Write rows in the format that the file's name says."""
+    table, kind = frame(rows), path.name.split(".", 1)[1]
+    if kind == "csv":
+        table.to_csv(path, index=False)
+    elif kind == "csv.gz":
+        with gzip.open(path, "wt", encoding="utf-8") as file:
+            table.to_csv(file, index=False)
+    elif kind == "parquet":
+        table.to_parquet(path)
+    elif kind == "arrow":
+        table.to_feather(path, compression="uncompressed")
+    elif kind == "npy":
+        np.save(path, rows)
+    elif kind == "npz":
+        sp.save_npz(path, sp.csr_matrix(rows))
+    elif kind == "h5ad":
+        write_h5ad(path, rows)
+    else:
+        raise ValueError(kind)
+    return path
+
+
+FORMATS = ["csv", "csv.gz", "parquet", "arrow", "npy", "npz", "h5ad"]
