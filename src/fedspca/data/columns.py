@@ -1,0 +1,145 @@
+"""Which columns of a table are features, and what each of them is."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from fedspca.site.errors import InvalidData
+
+Kind: TypeAlias = Literal["number", "text", "date", "other"]
+MAX_FEATURES = 50_000  # a text table with more columns has, most often, its rows and columns swapped
+
+
+class Column(NamedTuple):
+    """A column as the file has it: its name, what it holds, and the file's own name for the type."""
+
+    name: str
+    kind: Kind
+    dtype: str
+
+
+class Feature(NamedTuple):
+    """One column of the matrix that is analysed: a column of numbers, or one category of a column of text."""
+
+    name: str
+    column: str
+    category: str | None
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What each column is for. Columns of numbers are features unless something else is said.
+
+    Parameters
+    ----------
+    features : sequence of str, optional
+        The features, in order; by default every column that is not named below.
+    exclude : sequence of str
+        Columns to leave out.
+    id, label, site : str, optional
+        The column that names rows, the one with a label, and the one with each row's owner; none of them is a feature.
+    categories : mapping of str to sequence of str
+        Columns of text to encode as one feature a category. All sites must agree on the categories.
+    max_features : int
+        The most features that are taken from one table.
+    """
+
+    features: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    id: str | None = None
+    label: str | None = None
+    site: str | None = None
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    max_features: int = MAX_FEATURES
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Columns that are kept out of the features and carried along."""
+        return tuple(name for name in (self.id, self.label, self.site) if name is not None)
+
+
+def choose(where: str, found: Sequence[Column], wanted: Columns) -> tuple[Feature, ...]:
+    """Return the features of a table, or refuse by name what cannot be one.
+
+    Parameters
+    ----------
+    where : str
+        The table's name, for errors.
+    found : sequence of Column
+        The columns that the table has.
+    wanted : Columns
+        What they are for.
+    """
+    _check_named(where, found, wanted)
+    by_name = {column.name: column for column in found}
+    apart = {*wanted.exclude, *wanted.beside}
+    names = wanted.features if wanted.features is not None else tuple(c.name for c in found if c.name not in apart)
+    refused = [by_name[name] for name in names if by_name[name].kind != "number" and name not in wanted.categories]
+    if refused:
+        raise InvalidData(_refusal(where, refused))
+    features = tuple(feature for name in names for feature in _features(by_name[name], wanted.categories))
+    if not features:
+        raise InvalidData(f"{where}: no column is left as a feature. Name the features, or exclude fewer columns.")
+    if len(features) > wanted.max_features:
+        raise InvalidData(
+            f"{where}: it has {len(features):,} features, more than the {wanted.max_features:,} that are taken "
+            "from one table. If its rows and columns are swapped, turn it round; otherwise raise the limit with "
+            "--max-features."
+        )
+    _refuse_repeated(where, [feature.name for feature in features])
+    return features
+
+
+def _features(column: Column, categories: Mapping[str, Sequence[str]]) -> list[Feature]:
+    if column.name not in categories:
+        return [Feature(column.name, column.name, None, column.dtype)]
+    return [Feature(f"{column.name}={value}", column.name, value, "category") for value in categories[column.name]]
+
+
+def _check_named(where: str, found: Sequence[Column], wanted: Columns) -> None:
+    _refuse_repeated(where, [column.name for column in found])
+    named = [*(wanted.features or ()), *wanted.exclude, *wanted.beside, *wanted.categories]
+    known = {column.name for column in found}
+    lacking = list(dict.fromkeys(name for name in named if name not in known))
+    if lacking:
+        raise InvalidData(
+            f"{where}: there is no column {listed(lacking)}. Its columns are {listed([c.name for c in found])}."
+        )
+    if wanted.features is not None:
+        both = sorted(set(wanted.features) & {*wanted.exclude, *wanted.beside})
+        if both:
+            raise InvalidData(f"{where}: {listed(both)} cannot be a feature and be kept out as well.")
+        _refuse_repeated(where, wanted.features)
+
+
+def _refuse_repeated(where: str, names: Sequence[str]) -> None:
+    if len(set(names)) == len(names):
+        return
+    seen: set[str] = set()
+    twice = list(dict.fromkeys(name for name in names if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+    raise InvalidData(f"{where}: column names must differ; given more than once: {listed(twice)}. Rename them.")
+
+
+def _refusal(where: str, refused: Sequence[Column]) -> str:
+    held = {"text": "text", "date": "dates or times", "other": "values that are not numbers"}
+    named = [f"{shown(column.name)} ({held[column.kind]})" for column in refused]
+    texts = [column.name for column in refused if column.kind == "text"]
+    encode = f" A category such as {shown(texts[0])} can be encoded with --categories." if texts else ""
+    return (
+        f"{where}: these columns do not hold numbers: {listed(named, quote=False)}. "
+        f"Leave them out with --exclude, or say what they are with --id, --label or --site-column.{encode}"
+    )
+
+
+def shown(name: str) -> str:
+    """Quote a name for a message: control characters visible, and not longer than a line can bear."""
+    quoted = repr(name)
+    return quoted if len(quoted) <= 80 else f"{quoted[:76]}…{quoted[0]}"
+
+
+def listed(names: Iterable[str], most: int = 5, *, quote: bool = True) -> str:
+    """List a few names, and say how many more there are."""
+    every = [shown(name) if quote else name for name in names]
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more

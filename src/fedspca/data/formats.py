@@ -1,0 +1,119 @@
+"""From a path or a DataFrame to a table, by what the file is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedspca.data.tables import Table
+from fedspca.site.errors import InvalidData
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How a text table is written, where that is not the usual way.
+
+    Parameters
+    ----------
+    encoding : str, default="utf-8"
+        How its letters are stored.
+    delimiter : str, optional
+        What stands between values; by default the likeliest of comma, semicolon, tab and bar.
+    decimal : str, default="."
+        The decimal sign.
+    """
+
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    decimal: str = "."
+
+
+def _text(path: Path, options: TextOptions) -> Table:
+    from fedspca.data.text import TextTable
+
+    return TextTable(path, options)
+
+
+def _parquet(path: Path, _options: TextOptions) -> Table:
+    from fedspca.data.arrow import ParquetTable
+
+    return ParquetTable(path)
+
+
+def _arrow(path: Path, _options: TextOptions) -> Table:
+    from fedspca.data.arrow import IpcTable
+
+    return IpcTable(path)
+
+
+def _numpy(path: Path, _options: TextOptions) -> Table:
+    from fedspca.data.matrices import numpy_table
+
+    return numpy_table(path)
+
+
+def _h5ad(path: Path, _options: TextOptions) -> Table:
+    from fedspca.data.matrices import H5adTable
+
+    return H5adTable(path)
+
+
+FORMATS: dict[str, Callable[[Path, TextOptions], Table]] = {
+    **{f"{kind}{packed}": _text for kind in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".bz2", ".zst")},
+    ".parquet": _parquet,
+    ".pq": _parquet,
+    ".arrow": _arrow,
+    ".feather": _arrow,
+    ".npy": _numpy,
+    ".npz": _numpy,
+    ".h5ad": _h5ad,
+}
+EXTRAS = {"pyarrow": "files", "h5py": "h5ad"}
+
+
+def open_table(source: Any, options: TextOptions | None = None) -> Table:
+    """Open a file, or a pandas or polars DataFrame, as a table; its rows are not read yet.
+
+    Parameters
+    ----------
+    source : path or DataFrame
+        CSV (also gzip, bzip2 or zstd), Parquet, Arrow, ``.npy``, ``.npz`` (CSR), ``.h5ad``, or a DataFrame.
+    options : TextOptions, optional
+        How a text table is written.
+    """
+    try:
+        if hasattr(source, "columns"):
+            from fedspca.data.arrow import frame_table
+
+            return frame_table(source)
+        path = Path(source)
+        return _opener(path)(path, options or TextOptions())
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        raise InvalidData(
+            f"Reading this needs {error.name}. Install it with: pip install 'fedspca[{EXTRAS[error.name]}]'"
+        ) from None
+
+
+def suffix_of(path: Path) -> str:
+    """Return the ending that says what a file is: the longest one known."""
+    name = path.name.lower()
+    return max((ending for ending in FORMATS if name.endswith(ending)), key=len, default="")
+
+
+def _opener(path: Path) -> Callable[[Path, TextOptions], Table]:
+    if not path.exists():
+        raise InvalidData(f"{path}: there is no such file.")
+    if path.is_dir():
+        raise InvalidData(f"{path}: it is a directory. Name the files in it, each as a site.")
+    suffix = suffix_of(path)
+    if not suffix:
+        raise InvalidData(f"{path}: its kind is not known. The name must end in one of {', '.join(FORMATS)}.")
+    try:
+        path.open("rb").close()
+    except PermissionError:
+        raise InvalidData(f"{path}: you have no permission to read it. Ask its owner for it.") from None
+    if path.stat().st_size == 0:
+        raise InvalidData(f"{path}: the file is empty.")
+    return FORMATS[suffix]

@@ -1,0 +1,146 @@
+"""Rows of each site, from a file: in memory where they are few, else from a prepared copy that is mapped."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedspca.data.columns import Columns, Feature, listed, shown
+from fedspca.data.formats import TextOptions, open_table, suffix_of
+from fedspca.data.matrices import MatrixTable
+from fedspca.data.store import FileSink, MemorySink, Sink, mapped_rows
+from fedspca.data.tables import Table, Texts, feature_blocks
+from fedspca.files import new_folder
+from fedspca.linalg.operators import Rows
+from fedspca.site.errors import InvalidData
+
+IN_MEMORY = 64 << 20
+GROWTH = 8  # numbers in packed files take about this many times their room once read
+MOST_SITES = 1000
+CACHE_VERSION = 1
+
+
+class SiteRows(NamedTuple):
+    """One site's rows, over the features asked for."""
+
+    site: str
+    rows: Rows
+
+
+def default_cache() -> Path:
+    """Return where prepared copies are kept: ``FEDSPCA_CACHE``, or the user's cache folder."""
+    if "FEDSPCA_CACHE" in os.environ:
+        return Path(os.environ["FEDSPCA_CACHE"])
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "fedspca"
+
+
+def read_sites(
+    source: Any,
+    features: Sequence[Feature],
+    columns: Columns,
+    *,
+    name: str,
+    options: TextOptions | None = None,
+    cache: Path | None = None,
+    in_memory: int | None = None,
+) -> list[SiteRows]:
+    """Read a file, or a DataFrame, as one site, or as one for each value of the site column.
+
+    Parameters
+    ----------
+    source : path or DataFrame
+        The table.
+    features : sequence of Feature
+        The columns of the matrix, in order.
+    columns : Columns
+        What other columns are for.
+    name : str
+        The site's name, where there is no site column.
+    options : TextOptions, optional
+        How a text table is written.
+    cache : Path, optional
+        Where the prepared copy of a large file is kept.
+    in_memory : int, optional
+        Files that need more bytes than this, by default 64 MB, are prepared on disk.
+    """
+    most = IN_MEMORY if in_memory is None else in_memory
+    table = open_table(source, options)
+    if _usable_as_it_is(table, features, columns):
+        return [SiteRows(name, table.matrix)]  # type: ignore[attr-defined]
+    if hasattr(source, "columns") or _size_when_read(Path(source)) <= most:
+        sinks = _gather(table, features, columns, name, lambda _: MemorySink())
+        return [SiteRows(site, sink.finish()) for site, sink in sinks.items()]
+    folder = (cache or default_cache()) / _key(Path(source), features, columns, options, name)
+    if not (folder / "sites.json").exists():
+        _prepare(folder, table, features, columns, name)
+    sites = json.loads((folder / "sites.json").read_text(encoding="utf-8"))
+    return [SiteRows(site, mapped_rows(folder / str(number), len(features))) for number, site in enumerate(sites)]
+
+
+def _prepare(folder: Path, table: Table, features: Sequence[Feature], columns: Columns, name: str) -> None:
+    with new_folder(folder) as draft:  # made private, since it holds the site's rows
+        sinks = _gather(table, features, columns, name, lambda number: FileSink(draft / str(number)))
+        for sink in sinks.values():
+            sink.finish()
+        (draft / "sites.json").write_text(json.dumps(list(sinks)), encoding="utf-8")
+
+
+def _gather(
+    table: Table, features: Sequence[Feature], columns: Columns, name: str, new_sink: Any
+) -> Mapping[str, Sink]:
+    sinks: dict[str, Sink] = {}
+    for block in feature_blocks(table, features, () if columns.site is None else (columns.site,)):
+        if not block.numbers.shape[0]:
+            continue
+        if columns.site is None:
+            sinks.setdefault(name, sinks.get(name) or new_sink(0)).add(block.numbers)
+            continue
+        owners = _owners(table.where, columns.site, block.texts[columns.site])
+        for owner in sorted(set(owners)):
+            if owner not in sinks:
+                sinks[owner] = new_sink(len(sinks))
+            sinks[owner].add(block.numbers[np.flatnonzero(owners == owner)])
+        if len(sinks) > MOST_SITES:
+            raise InvalidData(
+                f"{table.where}: column {shown(columns.site)} names more than {MOST_SITES} sites, such as "
+                f"{listed(list(sinks)[:3])}. Is it the right column?"
+            )
+    if not sinks:
+        raise InvalidData(f"{table.where}: the table has a header and no rows.")
+    return sinks
+
+
+def _owners(where: str, column: str, values: Texts) -> Texts:
+    if any(value is None for value in values):
+        raise InvalidData(f"{where}: column {shown(column)} must name the site of every row; some rows have no value.")
+    return values
+
+
+def _usable_as_it_is(table: Table, features: Sequence[Feature], columns: Columns) -> bool:
+    """Whether a mapped matrix needs no copy: it has the features in order and nothing else."""
+    return (
+        isinstance(table, MatrixTable)
+        and columns.site is None
+        and [feature.column for feature in features] == [column.name for column in table.columns]
+        and table.matrix.dtype in (np.float32, np.float64)
+        and table.matrix.shape[0] > 0
+    )
+
+
+def _size_when_read(path: Path) -> int:
+    size = path.stat().st_size
+    return size if suffix_of(path) in {".csv", ".tsv", ".txt", ".npy"} else GROWTH * size
+
+
+def _key(path: Path, features: Sequence[Feature], columns: Columns, options: TextOptions | None, name: str) -> str:
+    """Return what a prepared copy is known by: the file's bytes, and how they were read."""
+    with path.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    how = [CACHE_VERSION, content, features, columns.site, asdict(options or TextOptions()), name]
+    return hashlib.sha256(json.dumps(how).encode()).hexdigest()[:32]

@@ -1,0 +1,114 @@
+"""CSV and its relatives, also compressed, as a stream of record batches."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from fedspca.data.arrow import BatchTable, kind_of, readable
+from fedspca.data.columns import shown
+from fedspca.data.tables import BLOCK_BYTES
+from fedspca.site.errors import InvalidData
+
+if TYPE_CHECKING:
+    from fedspca.data.formats import TextOptions
+
+DELIMITERS = ",;\t|"
+LONGEST_HEADER = 64 << 20
+
+
+class TextTable(BatchTable):
+    """A text table with one row of column names.
+
+    Types are found from the first block. After that a column of numbers must hold numbers to the end.
+    """
+
+    def __init__(self, path: Path, options: "TextOptions") -> None:
+        self._path, self._options = path, options
+        header = _header(path, options)
+        self._delimiter = options.delimiter or _likeliest_delimiter(header)
+        # a row must fit into a block
+        self._block_size = max(BLOCK_BYTES, 16 * len(header))
+        with self._explained(()), self._open(None) as reader:
+            schema = reader.schema
+        self._types = {f.name: _reading_type(f.type) for f in schema}
+        super().__init__(str(path), schema, self._stream)
+
+    def _stream(self, names: list[str], texts: Sequence[str]) -> Iterator[Any]:
+        order = tuple(column.name for column in self.columns)
+        types = {name: pa.string() if name in texts else self._types[name] for name in names}
+        with self._explained(order), self._open(types) as reader:
+            yield from reader
+
+    def _open(self, types: dict[str, Any] | None) -> Any:
+        convert = pc.ConvertOptions(
+            column_types=types,
+            include_columns=None if types is None else list(types),
+            decimal_point=self._options.decimal,
+            strings_can_be_null=True,
+        )
+        read = pc.ReadOptions(block_size=self._block_size, encoding=self._options.encoding, use_threads=False)
+        parse = pc.ParseOptions(delimiter=self._delimiter)
+        return pc.open_csv(pa.input_stream(str(self._path)), read, parse, convert)
+
+    @contextmanager
+    def _explained(self, order: tuple[str, ...]) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowInvalid, UnicodeError) as error:
+            raise InvalidData(f"{self._path}: {self._explain(str(error), order)}") from None
+
+    def _explain(self, message: str, order: tuple[str, ...]) -> str:
+        if "UTF8" in message or "codec" in message:
+            return _not_decoded(self._options.encoding)
+        if ragged := re.search(r"Expected (\d+) columns, got (\d+)(?:: (.*))?", message, flags=re.DOTALL):
+            expected, got, line = ragged.groups()
+            text = f" ({shown(line.strip())})" if line else ""
+            return f"a row has {got} values where the header has {expected}{text}. Correct that row."
+        if wrong := re.search(r"column #(\d+).*error to .*?: (?:invalid value '(.*)')?", message, flags=re.DOTALL):
+            name = order[int(wrong[1])] if int(wrong[1]) < len(order) else f"no. {wrong[1]}"
+            comma = wrong[2] and self._options.decimal == "." and re.fullmatch(r"-?\d+,\d+", wrong[2].strip())
+            hint = (
+                "If the comma is a decimal sign, pass --decimal ','." if comma else "Correct it, or exclude the column."
+            )
+            return f"column {shown(name)} begins with numbers and then holds {shown(wrong[2] or '')}. {hint}"
+        return f"it cannot be read as a text table. ({message.strip().splitlines()[0].rstrip('.')}.)"
+
+
+def _reading_type(found: Any) -> Any:
+    """Return the type to read a column as: any number as a double, so that 1 and later 1.5 are one column."""
+    if kind_of(found) == "number" and not pa.types.is_boolean(found):
+        return pa.float64()
+    return found if pa.types.is_boolean(found) else pa.string()
+
+
+def _header(path: Path, options: "TextOptions") -> str:
+    with readable(str(path)), pa.input_stream(str(path)) as stream:
+        start = b""
+        while b"\n" not in start and len(start) < LONGEST_HEADER:
+            more = stream.read(1 << 20)
+            if not more:
+                break
+            start += more
+    try:
+        return start.split(b"\n", 1)[0].decode(options.encoding)
+    except UnicodeError:
+        raise InvalidData(f"{path}: {_not_decoded(options.encoding)}") from None
+    except LookupError:
+        raise InvalidData(f"There is no encoding called {options.encoding!r}. Try 'latin-1' or 'cp1252'.") from None
+
+
+def _not_decoded(encoding: str) -> str:
+    return (
+        f"it is not text in the encoding {encoding}. Save it as UTF-8, or name its own with --encoding, "
+        "for example latin-1 or cp1252."
+    )
+
+
+def _likeliest_delimiter(header: str) -> str:
+    outside = re.sub(r'"[^"]*"', "", header)
+    return max(DELIMITERS, key=outside.count)
