@@ -3,6 +3,7 @@
 from fedspca._version import __version__
 from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA, SparsityPath
 from fedspca.federation import Aggregate, Federation, FederationError, LocalFederation, SchemaMismatch
+from fedspca.model import InvalidModel, SparsePCAModel
 from fedspca.site import InvalidData, InvalidQuery, Policy, Query, Site, SiteRefusal
 from fedspca.solvers.exact.state import ExactState
 from fedspca.solvers.rounds import Round, StopFit
@@ -19,6 +20,7 @@ __all__ = [
     "Federation",
     "FederationError",
     "InvalidData",
+    "InvalidModel",
     "InvalidQuery",
     "LocalFederation",
     "Policy",
@@ -27,6 +29,7 @@ __all__ = [
     "SchemaMismatch",
     "Site",
     "SiteRefusal",
+    "SparsePCAModel",
     "SparsityPath",
     "StopFit",
     "StopReason",

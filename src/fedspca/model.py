@@ -1,0 +1,349 @@
+"""A fitted model on its own: what it takes to use, keep and show sparse loadings, without the data or the solver."""
+
+import csv
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedspca._version import __version__
+from fedspca.files import new_file, new_folder
+
+Array = NDArray[np.float64]
+
+FORMAT = "fedspca-model"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+
+
+class InvalidModel(ValueError):
+    """A folder that is not a model, is damaged, or is of a format that this version does not know."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePCAModel:
+    """Sparse loadings with all that a transform, a table or a report needs.
+
+    Attributes
+    ----------
+    components : ndarray of shape (r, d)
+        The loadings, one a row.
+    mean, scale : ndarray of shape (d,)
+        What is subtracted from features and what they are divided by.
+    explained_variance, explained_variance_ratio : ndarray of shape (r,)
+        Variance that each component adds to those before it, and its share of the total.
+    missing_share : ndarray of shape (d,)
+        The share of each feature's values that were missing.
+    covariance : ndarray of shape (r, r)
+        Covariance of the scores; sparse components may correlate.
+    feature_names : tuple of str
+        The features in order.
+    n_samples, n_sites : int
+        Rows and sites that it was fitted to.
+    total_variance : float
+        Variance of all features together, after scaling.
+    facts : mapping
+        What else is known, as plain JSON: the settings, the rounds, figures for the report.
+    """
+
+    components: Array
+    mean: Array
+    scale: Array
+    explained_variance: Array
+    explained_variance_ratio: Array
+    missing_share: Array
+    covariance: Array
+    feature_names: tuple[str, ...]
+    n_samples: int
+    n_sites: int
+    total_variance: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    ARRAYS: ClassVar[tuple[str, ...]] = (
+        "components",
+        "mean",
+        "scale",
+        "explained_variance",
+        "explained_variance_ratio",
+        "missing_share",
+        "covariance",
+    )
+    NUMBERS: ClassVar[tuple[str, ...]] = ("n_samples", "n_sites", "total_variance")
+
+    @property
+    def n_components(self) -> int:
+        """How many loadings there are."""
+        return len(self.components)
+
+    @property
+    def nonzeros(self) -> list[int]:
+        """Non-zero weights of each component."""
+        return [int(count) for count in np.count_nonzero(self.components, axis=1)]
+
+    @property
+    def captured_ratio(self) -> float:
+        """Share of the variance that the span of the components captures: what is compared with dense PCA."""
+        inverse = np.linalg.pinv(self.components @ self.components.T)
+        return float(np.sum(inverse * self.covariance) / self.total_variance)
+
+    @property
+    def correlation(self) -> Array:
+        """Correlation of the scores; one without variance correlates with nothing."""
+        spread = np.sqrt(np.diag(self.covariance))
+        safe = np.where(spread > 0, spread, 1.0)
+        return np.where(np.eye(len(spread)) > 0, 1.0, self.covariance / np.outer(safe, safe))
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Scores of rows on the components: (X − mean)/scale · componentsᵀ, with missing values at the mean.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows over the model's features, in their order. NaN is taken only if the model was fitted with some allowed.
+
+        Returns
+        -------
+        scores : ndarray of shape (n, r)
+            One column a component.
+        """
+        return np.asarray(self.standardised(X) @ self.components.T)
+
+    def inverse_transform(self, scores: ArrayLike) -> Array:
+        """Rows that the scores stand for, in the original units."""
+        back = np.linalg.pinv(self.components).T  # sparse components need not be orthogonal
+        return np.asarray(np.asarray(scores, dtype=np.float64) @ back) * self.scale + self.mean
+
+    def reconstruction_errors(self, X: ArrayLike) -> Array:
+        """‖a − Pa‖² of each standardised row a, with P onto the span of the components: what they leave unexplained."""
+        rows, basis = self.standardised(X), np.linalg.qr(self.components.T)[0]
+        left = rows - (rows @ basis) @ basis.T
+        return np.asarray(np.einsum("ij,ij->i", left, left))
+
+    def standardised(self, X: ArrayLike) -> Array:
+        """Rows centred and scaled as the model sees them, with missing values at the mean."""
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.mean):
+            raise ValueError(
+                f"Expected rows over the model's {len(self.mean)} features. Got shape {rows.shape} instead."
+            )
+        if np.isinf(rows).any():
+            raise ValueError("The rows contain infinity. Correct such values first.")
+        missing = np.isnan(rows)
+        if missing.any() and not self.facts.get("max_missing"):
+            column = self.feature_names[int(np.flatnonzero(missing.any(axis=0))[0])]
+            raise ValueError(
+                f"The rows contain missing values (NaN), for example in {column!r}, and the model was fitted without "
+                "allowing for any. Impute them first, or fit with max_missing."
+            )
+        return np.asarray(np.where(missing, 0.0, rows - self.mean) / self.scale)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, covariance: ArrayLike | None = None, **facts: Any) -> Self:
+        """Take what a fitted estimator has found.
+
+        Parameters
+        ----------
+        estimator : FASPCA, FSSPCA or ExactSPCA
+            The fitted estimator.
+        covariance : array-like of shape (r, r), optional
+            Covariance of the scores; by default they are taken as uncorrelated.
+        **facts
+            Whatever else is to be kept with the model, as plain JSON.
+        """
+        d = estimator.n_features_in_
+        names = getattr(estimator, "feature_names_in_", None)
+        kept = {
+            "estimator": {"class": type(estimator).__name__, "params": _plain_params(estimator)},
+            "objective": float(estimator.objective_),
+            "stop_reason": estimator.stop_reason_.value,
+            "max_missing": float(getattr(estimator, "max_missing", 0.0)),
+            "history": [plain_round(record) for record in estimator.history_],
+            "constant_features": [int(j) for j in estimator.constant_features_],
+            **facts,
+        }
+        variances = np.asarray(estimator.explained_variance_, dtype=np.float64)
+        return cls(
+            components=np.asarray(estimator.components_, dtype=np.float64),
+            mean=np.asarray(estimator.mean_, dtype=np.float64),
+            scale=np.asarray(estimator.scale_, dtype=np.float64),
+            explained_variance=variances,
+            explained_variance_ratio=np.asarray(estimator.explained_variance_ratio_, dtype=np.float64),
+            missing_share=np.asarray(getattr(estimator, "missing_share_", np.zeros(d)), dtype=np.float64),
+            covariance=np.diag(variances) if covariance is None else np.asarray(covariance, dtype=np.float64),
+            feature_names=tuple(f"x{j}" for j in range(d)) if names is None else tuple(str(name) for name in names),
+            n_samples=int(estimator.n_samples_),
+            n_sites=int(estimator.n_sites_),
+            total_variance=float(estimator.total_variance_),
+            facts=kept,
+        )
+
+    def to_estimator(self) -> Any:
+        """Return a fitted estimator in scikit-learn's shape, for pipelines and the like."""
+        from fedspca import estimators
+        from fedspca.solvers.rounds import Round
+        from fedspca.solvers.stopping import StopReason
+
+        made = self.facts["estimator"]
+        if made["class"] not in estimators.__all__:
+            raise InvalidModel(f"This version of fedspca has no estimator called {made['class']!r}.")
+        estimator = getattr(estimators, made["class"])(**made["params"])
+        for name in ("components", "mean", "scale", "explained_variance", "explained_variance_ratio", "missing_share"):
+            setattr(estimator, f"{name}_", getattr(self, name).copy())
+        for name in (*self.NUMBERS, "n_components"):
+            setattr(estimator, f"{name}_", getattr(self, name))
+        estimator.n_features_in_ = len(self.mean)
+        if self.feature_names != tuple(f"x{j}" for j in range(len(self.mean))):
+            estimator.feature_names_in_ = np.array(self.feature_names, dtype=object)
+        estimator.objective_ = self.facts["objective"]
+        estimator.constant_features_ = np.array(self.facts["constant_features"], dtype=np.intp)
+        estimator.stop_reason_ = StopReason(self.facts["stop_reason"])
+        estimator.history_ = [Round(**record, seconds=0.0) for record in self.facts["history"]]
+        estimator.n_rounds_ = len(estimator.history_)
+        return estimator
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the loadings as a table: one row a feature, one column a component."""
+        with new_file(Path(path)) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["feature", *(f"component {j + 1}" for j in range(self.n_components))])
+            for name, weights in zip(self.feature_names, self.components.T, strict=True):
+                writer.writerow([name, *(repr(float(weight)) for weight in weights)])
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the model as a folder: a manifest in JSON, and arrays that hold numbers and nothing else.
+
+        The same data and settings give the same bytes. The folder appears only when it is whole.
+
+        Parameters
+        ----------
+        folder : path
+            Where to write it. It must not exist, unless it is a model and ``overwrite`` is true.
+        overwrite : bool, default=False
+            Whether a model that is there may be replaced.
+        """
+        folder = Path(folder)
+        check_free(folder, overwrite=overwrite)
+        with new_folder(folder) as draft:
+            draft.chmod(0o755)  # a model is to be shared; the folder's parents decide with whom
+            stored = {}
+            for name in self.ARRAYS:
+                np.save(draft / f"{name}.npy", np.ascontiguousarray(getattr(self, name)), allow_pickle=False)
+                stored[name] = _checksum((draft / f"{name}.npy").read_bytes())
+            content = {
+                "format": FORMAT,
+                "format_version": FORMAT_VERSION,
+                "fedspca_version": __version__,
+                "arrays": stored,
+                **{name: getattr(self, name) for name in self.NUMBERS},
+                "feature_names": list(self.feature_names),
+                "facts": dict(self.facts),
+            }
+            content["checksum"] = _checksum(_canonical(content))
+            text = json.dumps(content, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+            (draft / MANIFEST).write_text(text, encoding="ascii")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a model that :meth:`save` wrote, here or elsewhere, or raise an :class:`InvalidModel` that says why not.
+
+        Parameters
+        ----------
+        folder : path
+            The model.
+        """
+        folder = Path(folder)
+        content = _manifest(folder)
+        arrays = {name: _stored_array(folder, name, content["arrays"].get(name)) for name in cls.ARRAYS}
+        names = tuple(content["feature_names"])
+        r, d = arrays["components"].shape if arrays["components"].ndim == 2 else (0, 0)
+        shapes = {"components": (r, d), "covariance": (r, r), "explained_variance": (r,)}
+        shapes |= {"explained_variance_ratio": (r,), "mean": (d,), "scale": (d,), "missing_share": (d,)}
+        if len(names) != d or any(arrays[name].shape != shape for name, shape in shapes.items()):
+            raise InvalidModel(f"{folder}: the arrays of this model do not fit together.")
+        numbers = {name: content[name] for name in cls.NUMBERS}
+        return cls(**arrays, feature_names=names, **numbers, facts=content["facts"])  # type: ignore[arg-type]
+
+
+def check_free(folder: Path, *, overwrite: bool) -> None:
+    """Refuse to write over anything but, on request, another model."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not (folder / MANIFEST).is_file():
+        raise FileExistsError(f"{folder}: something else is there already. Choose another name.")
+    if not overwrite:
+        raise FileExistsError(f"{folder}: there is a model already. Choose another name, or replace it with --force.")
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise InvalidModel(f"{folder}: this is not a model; it has no {MANIFEST}.")
+    try:
+        content = json.loads(path.read_text(encoding="ascii"))
+    except ValueError:
+        raise InvalidModel(f"{folder}: {MANIFEST} is damaged; it is not JSON.") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InvalidModel(f"{folder}: {MANIFEST} was not written by fedspca.")
+    if content.get("format_version") != FORMAT_VERSION:
+        raise InvalidModel(
+            f"{folder}: the model has format {content.get('format_version')} (fedspca "
+            f"{content.get('fedspca_version')}) and this is fedspca {__version__}, which reads format "
+            f"{FORMAT_VERSION}. Use the version that wrote it, or a newer one."
+        )
+    checksum = content.pop("checksum", None)
+    if checksum != _checksum(_canonical(content)):
+        raise InvalidModel(f"{folder}: {MANIFEST} is damaged or was changed: its checksum does not fit.")
+    return content
+
+
+def _stored_array(folder: Path, name: str, checksum: str | None) -> Array:
+    path = folder / f"{name}.npy"
+    if not path.is_file():
+        raise InvalidModel(f"{folder}: the model is not complete; {name}.npy is missing.")
+    if _checksum(path.read_bytes()) != checksum:
+        raise InvalidModel(f"{folder}: {name}.npy is damaged or was changed: its checksum does not fit.")
+    array: Array = np.load(path, allow_pickle=False)
+    if array.dtype != np.float64 or not np.isfinite(array).all():
+        raise InvalidModel(f"{folder}: {name}.npy must hold finite numbers in double precision.")
+    return array
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _plain_params(estimator: Any) -> dict[str, Any]:
+    """Return an estimator's settings as JSON can hold them; callbacks and generators have no place in a file."""
+    return {
+        name: plain
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in {"callbacks", "verbose"} and (plain := _plain(value)) is not NotImplemented
+    }
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Sequence):
+        items = [_plain(item) for item in value]
+        return NotImplemented if NotImplemented in items else items
+    return NotImplemented
+
+
+def plain_round(record: Any) -> dict[str, Any]:
+    """Return a round as JSON, without how long it took: the same fit is the same bytes."""
+    kept = {name: getattr(record, name) for name in record.__dataclass_fields__ if name != "seconds"}
+    return {name: _plain(value) for name, value in kept.items()}
