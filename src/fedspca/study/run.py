@@ -1,0 +1,114 @@
+"""The fit of a study: sites from files, a solver, a checkpoint while it runs, and the model that comes of it."""
+
+import hashlib
+import json
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+from fedspca._version import __version__
+from fedspca.federation import LocalFederation
+from fedspca.federation.checkpoint import CheckpointedFederation
+from fedspca.linalg.operators import column_sums
+from fedspca.model import SparsePCAModel, plain_round
+from fedspca.solvers.rounds import Round, Rounds
+from fedspca.study.facts import judge
+from fedspca.study.inputs import Inputs, make_sites, open_inputs
+from fedspca.study.path import default_grid, follow_path
+from fedspca.study.settings import Study
+from fedspca.study.solvers import make_estimator
+
+Callback = Callable[[Round], object]
+
+
+def fit_study(
+    study: Study,
+    *,
+    callback: Callback | None = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    inputs: Inputs | None = None,
+) -> SparsePCAModel:
+    """Fit what the study asks for to its files.
+
+    Parameters
+    ----------
+    study : Study
+        Every setting.
+    callback : callable, optional
+        Called with each round.
+    checkpoint : Path, optional
+        Where the state of the fit is kept while it runs. It is removed at the end, and stays if the fit is interrupted.
+    resume : bool, default=False
+        Whether to go on from that checkpoint rather than begin anew.
+    inputs : Inputs, optional
+        The files, if they are read already.
+    """
+    estimator = make_estimator(study, [callback] if callback else [])
+    inputs = inputs or open_inputs(study)
+    sites = make_sites(study, inputs)
+    local = LocalFederation(sites)
+    if checkpoint is None:
+        return _fitted_model(study, inputs, estimator, local, sites)
+    if not resume:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    elif not checkpoint.exists():
+        raise ValueError(f"{checkpoint}: there is no checkpoint to resume. Fit without --resume.")
+    kept = CheckpointedFederation(local, sites, checkpoint, _identity(study, inputs))
+    try:
+        model = _fitted_model(study, inputs, estimator, kept, sites)
+    except KeyboardInterrupt:
+        kept.save()
+        raise
+    except BaseException:
+        kept.remove()
+        raise
+    kept.remove()
+    return model
+
+
+def _fitted_model(study: Study, inputs: Inputs, estimator: Any, federation: Any, sites: Any) -> SparsePCAModel:
+    estimator.fit_federation(federation)
+    asking = Rounds(federation)
+    judgement = judge(asking, sites, estimator)
+    settings = {name: value for name, value in asdict(study).items() if name not in {"files", "cache"}}
+    followed = study.path and study.solver == "exact"
+    grid = default_grid(len(inputs.feature_names))
+    path = follow_path(study, asking, grid) if followed else None
+    return SparsePCAModel.from_estimator(
+        estimator,
+        covariance=judgement.covariance,
+        study={**settings, "files": [Path(file).name for file in study.files]},
+        told=list(inputs.told),
+        schema=inputs.schema.hash,
+        versions=versions(),
+        path=path,
+        asked_after=[plain_round(record) for record in asking.history],
+        **judgement.facts,
+    )
+
+
+def versions() -> dict[str, str]:
+    """Return what a fit was computed with."""
+    return {
+        "fedspca": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }
+
+
+def _identity(study: Study, inputs: Inputs) -> str:
+    """Return a fingerprint of what is fitted to what. Sums over each site's rows stand for the rows."""
+    settings = {name: value for name, value in asdict(study).items() if name != "cache"}
+    digest = hashlib.sha256(json.dumps([settings, versions(), inputs.feature_names]).encode())
+    for site in inputs.sites:
+        digest.update(f"{site.site}\0{site.rows.shape}".encode())
+        digest.update(column_sums(site.rows, missing=True).tobytes())
+    return digest.hexdigest()

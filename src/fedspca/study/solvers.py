@@ -1,0 +1,52 @@
+"""The solvers that a study can name, and how its settings become theirs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA
+from fedspca.estimators.base import FederatedSparsePCA
+from fedspca.study.settings import Study
+
+
+@dataclass(frozen=True)
+class Solver:
+    """An estimator, what it calls the study's settings, and what it must be given."""
+
+    make: Callable[..., FederatedSparsePCA]
+    names: Mapping[str, str]
+    required: tuple[str, ...] = ()
+
+
+SHARED = {"scale": "scale", "max_missing": "max_missing", "tol": "tol", "max_rounds": "max_rounds"}
+SOLVERS: Mapping[str, Solver] = {
+    "exact": Solver(ExactSPCA, {**SHARED, "nonzero": "n_nonzero", "variance_kept": "variance_kept", "lam": "lam"}),
+    "faspca": Solver(FASPCA, {**SHARED, "lam": "lam"}, required=("lam",)),
+    "fsspca": Solver(FSSPCA, {**SHARED, "lam": "lam2"}, required=("lam",)),
+}
+SPARSITY = ("nonzero", "variance_kept", "lam")
+
+
+def make_estimator(study: Study, callbacks: list[Any]) -> FederatedSparsePCA:
+    """Return the estimator that a study asks for, not fitted yet."""
+    if study.solver not in SOLVERS:
+        raise ValueError(f"There is no solver {study.solver!r}; there are {', '.join(SOLVERS)}.")
+    solver = SOLVERS[study.solver]
+    _check_sparsity(study, solver)
+    given = {theirs: getattr(study, ours) for ours, theirs in solver.names.items() if getattr(study, ours) is not None}
+    return solver.make(study.components, random_state=study.seed, callbacks=callbacks, **given)
+
+
+def _check_sparsity(study: Study, solver: Solver) -> None:
+    given = [name for name in SPARSITY if getattr(study, name) is not None]
+    option = {name: f"--{name.replace('_', '-')}" for name in SPARSITY}
+    if len(given) > 1:
+        raise ValueError(
+            f"Sparsity is asked for in more than one way: {', '.join(option[g] for g in given)}. Choose one."
+        )
+    unknown = [name for name in given if name not in solver.names]
+    takes = ", ".join(option[name] for name in SPARSITY if name in solver.names)
+    if unknown:
+        raise ValueError(f"The solver {study.solver!r} does not take {option[unknown[0]]}; it takes {takes}.")
+    if any(getattr(study, name) is None for name in solver.required):
+        raise ValueError(f"The solver {study.solver!r} needs {takes}.")
