@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench wheel clean
+.PHONY: demo test check drill bench wheel clean
 
 demo: .venv/.core
-	$(BIN)/python -m fedspca.demo
+	$(BIN)/python -m fedspca.demo build/demo.html
 
 test: .venv/.test
 	$(BIN)/python -m pytest -n 2
@@ -16,6 +16,11 @@ check: .venv/.check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The report, opened and used in a browser: Debian's chromium and chromium-driver.
+drill: .venv/.test
+	$(PIP) install -c constraints.txt --group drill
+	$(BIN)/python -m pytest -p no:cacheprovider drills
 
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks

@@ -3,8 +3,8 @@ import re
 from fedspca import demo
 
 
-def test_the_demo_shows_what_a_person_wants_to_see(capsys):
-    demo.main()
+def test_the_demo_shows_what_a_person_wants_to_see(capsys, tmp_path):
+    demo.main(tmp_path / "report.html")
     shown = capsys.readouterr().out
     for words in (
         "mean area",
@@ -17,3 +17,5 @@ def test_the_demo_shows_what_a_person_wants_to_see(capsys):
         assert words in shown
     assert re.search(r"stopped because\s+nothing better is in sight", shown)
     assert "(0 of them random features)" in shown
+    assert str(tmp_path / "report.html") in shown
+    assert "worst perimeter" in (tmp_path / "report.html").read_text(encoding="utf-8")

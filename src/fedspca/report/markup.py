@@ -1,0 +1,40 @@
+"""HTML that is escaped by construction: text is text, and only what is built here is markup."""
+
+from html import escape
+from typing import Any
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
+    """Build an element. Strings among the children are escaped; None is left out; ``class_`` is class, ``_`` is -."""
+    head = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_attribute(value), quote=True)}"'
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Markup(f"<{name}{head}>{join(*children)}</{name}>")
+
+
+def void(name: str, /, **attributes: Any) -> Markup:
+    """Build an element that has no content."""
+    return Markup(str(tag(name, **attributes)).removesuffix(f"</{name}>"))
+
+
+def join(*children: Any) -> Markup:
+    """Put markup and text one after another."""
+    return Markup("".join(c if isinstance(c, Markup) else escape(str(c)) for c in _flat(children) if c is not None))
+
+
+def _flat(children: Any) -> list[Any]:
+    return [item for child in children for item in (_flat(child) if isinstance(child, list | tuple) else [child])]
+
+
+def _attribute(value: Any) -> str:
+    if value is True:
+        return ""
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
