@@ -7,7 +7,22 @@ import typer
 from rich.console import Console
 
 from fedspca._version import __version__
-from fedspca.cli import demo, partition, reproduce
+from fedspca.cli import (
+    cache,
+    check,
+    compare,
+    demo,
+    fit,
+    init,
+    partition,
+    path,
+    report,
+    reproduce,
+    score,
+    show,
+    transform,
+)
+from fedspca.cli.output import visible
 from fedspca.federation import FederationError
 from fedspca.site.errors import SiteError
 
@@ -18,6 +33,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command("init")(init.init)
+app.command("check")(check.check)
+app.command("fit")(fit.fit)
+app.command("path")(path.path)
+app.command("show")(show.show)
+app.command("report")(report.report)
+app.command("transform")(transform.transform)
+app.command("score")(score.score)
+app.command("compare")(compare.compare)
+app.command("cache")(cache.cache)
 app.command("demo")(demo.demo)
 app.command("partition")(partition.partition)
 app.command("reproduce")(reproduce.reproduce)
@@ -45,5 +70,6 @@ def run(arguments: list[str] | None = None) -> None:
     try:
         app(arguments)
     except USER_ERRORS as error:
-        Console(stderr=True, highlight=False).print(f"Error: {error}", markup=False, soft_wrap=True)
+        message = " ".join(visible(str(error)).split())  # one paragraph, whatever a file's names contain
+        Console(stderr=True, highlight=False).print(f"Error: {message}", markup=False, soft_wrap=True)
         sys.exit(2)

@@ -1,0 +1,82 @@
+"""``fedspca compare``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from scipy.optimize import linear_sum_assignment
+
+from fedspca.cli.options import AsJson
+from fedspca.cli.output import cells, console, print_json, table, visible
+from fedspca.data.columns import listed
+from fedspca.model import SparsePCAModel
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="A model's folder.", metavar="MODEL_A")],
+    second: Annotated[Path, typer.Argument(help="Another model's folder.", metavar="MODEL_B")],
+    as_json: AsJson = False,
+) -> None:
+    """Compare the loadings of two models: which components belong together, and how alike they are.
+
+    For example:
+
+      fedspca compare model_a model_b
+    """
+    result = compared(SparsePCAModel.load(first), SparsePCAModel.load(second))
+    if as_json:
+        print_json(result)
+        return
+    out = console()
+    for side, path in (("only_in_a", first), ("only_in_b", second)):
+        if result[side]:
+            out.print(f"Features only in {visible(str(path))}: {listed(result[side])}.", soft_wrap=True)
+    rows = table(
+        *((h, "right") for h in ("A", "B", "cosine", "shared", "only A", "only B", "variance A", "variance B"))
+    )
+    for pair in result["pairs"]:
+        counts = (pair["shared"], pair["only_a"], pair["only_b"])
+        shares = (f"{pair['explained_a']:.1%}", f"{pair['explained_b']:.1%}")
+        rows.add_row(*cells(pair["a"], pair["b"], f"{pair['cosine']:.4f}", *counts, *shares))
+    out.print(rows)
+    out.print("A cosine of 1 means the same loading up to its sign; shared counts features with a weight in both.")
+    for name, (a, b) in result["settings"].items():
+        out.print(f"Setting {name}: {a} in A, {b} in B.", soft_wrap=True)
+
+
+def compared(a: SparsePCAModel, b: SparsePCAModel) -> dict[str, Any]:
+    """Match the components of two models by the size of their cosines, over the features that both have."""
+    at = {name: j for j, name in enumerate(b.feature_names)}
+    shared = [name for name in a.feature_names if name in at]
+    if not shared:
+        raise ValueError("The two models have no feature in common.")
+    mine = a.components[:, [j for j, name in enumerate(a.feature_names) if name in at]]
+    theirs = b.components[:, [at[name] for name in shared]]
+    norms = np.outer(np.linalg.norm(a.components, axis=1), np.linalg.norm(b.components, axis=1))
+    cosines = np.abs(mine @ theirs.T) / np.where(norms > 0, norms, 1.0)
+    pairs = zip(*linear_sum_assignment(-cosines), strict=True)
+    here, there = a.facts.get("study", {}), b.facts.get("study", {})
+    return {
+        "only_in_a": [name for name in a.feature_names if name not in at],
+        "only_in_b": sorted(set(b.feature_names) - set(shared)),
+        "pairs": [_pair(a, b, int(i), int(j), mine[i], theirs[j], float(cosines[i, j])) for i, j in pairs],
+        "settings": {
+            name: [here.get(name), there.get(name)]
+            for name in sorted({*here, *there})
+            if here.get(name) != there.get(name)
+        },
+    }
+
+
+def _pair(a: Any, b: Any, i: int, j: int, mine: np.ndarray, theirs: np.ndarray, cosine: float) -> dict[str, Any]:
+    return {
+        "a": i + 1,
+        "b": j + 1,
+        "cosine": cosine,
+        "shared": int(np.count_nonzero((mine != 0) & (theirs != 0))),
+        "only_a": int(np.count_nonzero((mine != 0) & (theirs == 0))),
+        "only_b": int(np.count_nonzero((mine == 0) & (theirs != 0))),
+        "explained_a": float(a.explained_variance_ratio[i]),
+        "explained_b": float(b.explained_variance_ratio[j]),
+    }

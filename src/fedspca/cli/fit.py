@@ -1,0 +1,65 @@
+"""``fedspca fit``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedspca.cli.options import AsJson, Force, with_settings
+from fedspca.cli.output import console, notes, print_json, short
+from fedspca.cli.progress import FitProgress
+from fedspca.cli.show import print_loadings, summary
+from fedspca.cli.warnings import shown_warnings
+from fedspca.model import SparsePCAModel, check_free
+from fedspca.study import Study, fit_study, open_inputs
+
+INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
+
+
+@with_settings("data", "columns", "fit", "policy")
+def fit(
+    study: Study,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write the model to.")] = Path("model"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted fit.")] = False,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit sparse components to the rows of several sites, without pooling them.
+
+    For example:
+
+      fedspca fit north.csv south.parquet west.h5ad -r 5 --nonzero 10 -o model
+
+      fedspca fit all.parquet --site-column hospital --exclude age -o model
+
+      fedspca fit study.toml -o model
+    """
+    check_free(output, overwrite=force)
+    with shown_warnings():
+        inputs = open_inputs(study)
+        for sentence in inputs.told:
+            notes().print(f"Note: {sentence}.", soft_wrap=True)
+        model = _fit(study, inputs, output, resume=resume)
+    model.save(output, overwrite=force)
+    if as_json:
+        print_json({**summary(model), "model": str(output)})
+        return
+    print_loadings(model, top=8)
+    console().print(
+        f"\nThe model is in {short(str(output), 500)}. See all of it: fedspca show {output}. "
+        f"Write a report: fedspca report {output}.",
+        soft_wrap=True,
+    )
+
+
+def _fit(study: Study, inputs: object, output: Path, *, resume: bool) -> SparsePCAModel:
+    checkpoint = output.with_name(f"{output.name}.checkpoint")
+    with FitProgress(study) as progress:
+        try:
+            return fit_study(study, callback=progress, checkpoint=checkpoint, resume=resume, inputs=inputs)  # type: ignore[arg-type]
+        except KeyboardInterrupt:
+            progress.stop()
+            notes().print(
+                f"\nInterrupted. The rounds so far are in {checkpoint}; go on with the same command and --resume."
+            )
+            raise typer.Exit(INTERRUPTED) from None

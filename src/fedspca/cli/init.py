@@ -1,0 +1,32 @@
+"""``fedspca init``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedspca.cli.options import Force
+from fedspca.cli.output import console
+from fedspca.files import new_file
+from fedspca.study import Study
+from fedspca.study.template import template
+
+
+def init(
+    files: Annotated[list[str] | None, typer.Argument(help="Files to name in it.", metavar="[FILES]...")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write it.")] = Path("study.toml"),
+    force: Force = False,
+) -> None:
+    """Write a study.toml that holds every setting, with comments.
+
+    For example:
+
+      fedspca init north.csv south.csv && fedspca fit study.toml -o model
+    """
+    if output.exists() and not force:
+        raise FileExistsError(f"{output}: it is there already. Choose another name, or replace it with --force.")
+    with new_file(output) as draft:
+        draft.write_text(template(Study(files=tuple(files or ()))), encoding="utf-8")
+    console().print(
+        f"Wrote {output}. Read it, change what you need, then: fedspca fit {output} -o model", soft_wrap=True
+    )

@@ -1,0 +1,92 @@
+"""Options of the commands. Those that are settings of a study are made from the study's own fields."""
+
+import csv
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedspca.study.settings import LISTS, TEXTS, Study, kind_of_setting, read_study
+
+Files = Annotated[
+    list[str],
+    typer.Argument(help="One file a site, one file with --site-column, or a study.toml.", metavar="FILES..."),
+]
+Model = Annotated[Path, typer.Argument(help="A model's folder.", metavar="MODEL")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+
+SHORT = {"components": "-r"}
+SECTION_TITLES = {"data": "Data", "columns": "Columns", "fit": "Fit", "policy": "What sites allow"}
+
+
+def with_settings(*sections: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the settings of these sections as options, and call it with the study that they make."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = [p for p in inspect.signature(command).parameters.values() if p.name != "study"]
+        settings = [about for about in fields(Study) if about.metadata["section"] in sections and about.name != "files"]
+
+        def run(files: list[str], **given: Any) -> None:
+            mine = {parameter.name: given.pop(parameter.name) for parameter in own}
+            command(study_of(files, given), **mine)
+
+        parameters = [
+            inspect.Parameter("files", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Files),
+            *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
+            *(_option(about) for about in settings),
+        ]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        run.__doc__ = command.__doc__
+        return run
+
+    return decorate
+
+
+def _option(about: Any) -> inspect.Parameter:
+    kind = kind_of_setting(about.name)
+    name = f"--{about.name.replace('_', '-')}"
+    names = [f"{name}/--no-{name[2:]}" if kind is bool else name, *([SHORT[about.name]] if about.name in SHORT else [])]
+    shown = "" if about.default in (None, ()) or kind == LISTS else f" \\[default: {about.default}]"
+    panel = SECTION_TITLES[about.metadata["section"]]
+    how = {TEXTS: " Names with commas between, or repeat it.", LISTS: " As NAME=A,B; repeat it."}.get(kind, "")
+    option = typer.Option(
+        *names, help=f"{about.metadata['help']}{how}{shown}", rich_help_panel=panel, show_default=False
+    )
+    value = list[str] if kind in (TEXTS, LISTS) else kind
+    return inspect.Parameter(
+        about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value | None, option]
+    )
+
+
+def study_of(files: list[str], given: dict[str, Any]) -> Study:
+    """Return the study that a ``study.toml`` or a list of files and the options given make."""
+    given = {name: _parsed(name, value) for name, value in given.items() if value is not None and value != []}
+    if len(files) == 1 and files[0].endswith(".toml"):
+        return read_study(Path(files[0])).with_given(given)
+    return Study(files=tuple(files)).with_given(given)
+
+
+def _parsed(name: str, value: Any) -> Any:
+    kind = kind_of_setting(name)
+    if kind == TEXTS:
+        return tuple(item for text in value for item in split_names(text))
+    if kind == LISTS:
+        return dict(_categories(text) for text in value)
+    return value
+
+
+def split_names(text: str) -> list[str]:
+    """Split names at commas; a name that has one is put in double quotes."""
+    return next(csv.reader([text], skipinitialspace=True, strict=False), [])
+
+
+def _categories(text: str) -> tuple[str, tuple[str, ...]]:
+    column, sign, values = text.rpartition("=")
+    if not sign or not column or not values:
+        raise ValueError(f"--categories takes NAME=A,B with the categories that all sites agree on. Got {text!r}.")
+    return column, tuple(split_names(values))

@@ -1,0 +1,88 @@
+"""``fedspca path``."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from fedspca.cli.options import AsJson, Force, with_settings
+from fedspca.cli.output import cells, console, print_json, table
+from fedspca.cli.warnings import shown_warnings
+from fedspca.cli.write import TableWriter, check_output
+from fedspca.federation import LocalFederation
+from fedspca.study import Study, open_inputs
+from fedspca.study.inputs import make_sites
+from fedspca.study.path import default_grid, follow_path
+
+BAR = 20
+
+
+@with_settings("data", "columns", "fit", "policy")
+def path(
+    study: Study,
+    grid: Annotated[str | None, typer.Option("--grid", help="Non-zeros to try, such as 2,5,10,20.")] = None,
+    choose: Annotated[
+        Literal["knee", "bic", "share"],
+        typer.Option("--choose", help="Mark the knee, the least BIC, or the sparsest that keeps 95 % of dense PCA."),
+    ] = "knee",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the path too: .csv, .parquet or .npy.")
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show explained variance against the number of non-zeros, with a choice marked.
+
+    For example:
+
+      fedspca path north.csv south.csv -r 3
+
+      fedspca path study.toml --grid 2,4,8,16 --choose share -o path.csv
+    """
+    if output is not None:
+        check_output(output, force=force)
+    with shown_warnings():
+        inputs = open_inputs(study)
+        counts = default_grid(len(inputs.feature_names)) if grid is None else _counts(grid)
+        result = follow_path(study, LocalFederation(make_sites(study, inputs)), counts, choose)
+    if output is not None:
+        _write(output, result)
+    if as_json:
+        print_json(result)
+    else:
+        _print(result)
+
+
+def _counts(grid: str) -> list[int]:
+    try:
+        counts = sorted({int(part) for part in grid.split(",")})
+    except ValueError:
+        counts = []
+    if not counts or counts[0] < 1:
+        raise ValueError(f"--grid takes whole numbers of at least 1 with commas between. Got {grid!r} instead.")
+    return counts
+
+
+def _write(output: Path, result: dict[str, Any]) -> None:
+    import numpy as np
+
+    names = ["nonzero", "nonzeros", "explained", "chosen"]
+    with TableWriter(output, names, None) as writer:
+        writer.add(np.array([[float(point[name]) for name in names] for point in result["points"]]), None)
+
+
+def _print(result: dict[str, Any]) -> None:
+    rows = table(
+        ("non-zeros each", "right"), ("in all", "right"), ("explained", "right"), ("of dense", "right"), ("", "")
+    )
+    for point in result["points"]:
+        share = point["explained"] / result["dense"] if result["dense"] else 0.0
+        mark = " <- chosen" if point["chosen"] else ""
+        figures = (point["nonzero"], point["nonzeros"], f"{point['explained']:.2%}", f"{share:.1%}")
+        rows.add_row(*cells(*figures, "#" * max(1, round(BAR * share)) + mark))
+    console().print(rows)
+    chosen = next(point for point in result["points"] if point["chosen"])
+    console().print(
+        f"Dense PCA explains {result['dense']:.2%}. By the rule '{result['rule']}': --nonzero {chosen['nonzero']}.",
+        soft_wrap=True,
+    )

@@ -1,0 +1,112 @@
+"""``fedspca score``."""
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from fedspca.cli.options import AsJson, Force, Model
+from fedspca.cli.output import console, print_json
+from fedspca.cli.rows import Decimal, Delimiter, Encoding, Id, RowBlock, row_blocks_for
+from fedspca.cli.write import TableWriter, check_output
+from fedspca.data import TextOptions
+from fedspca.model import SparsePCAModel
+
+
+def score(
+    model: Model,
+    rows: Annotated[Path, typer.Argument(help="The file with rows.", metavar="FILE")],
+    anomaly: Annotated[bool, typer.Option("--anomaly", help="Mark rows that the components explain badly.")] = False,
+    level: Annotated[float, typer.Option("--level", help="Share of ordinary rows that are not to be marked.")] = 0.99,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="Mark errors above this number instead of using --level.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write each row's error: .csv, .parquet or .npy.")
+    ] = None,
+    id: Id = None,
+    encoding: Encoding = "utf-8",
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say how well a model explains rows, and which of them it does not.
+
+    The error of a row is the squared distance, in standardised units, between the row and its reconstruction.
+    With --anomaly, rows above a threshold are marked. The threshold follows Box: the errors of the rows that the model
+    was fitted to have a known mean m and variance v, so they are taken as g times a chi-square variable with h degrees
+    of freedom, g = v/2m and h = 2m²/v, and its quantile at --level is the threshold.
+
+    For example:
+
+      fedspca score model new.csv
+
+      fedspca score model new.csv --anomaly --id patient -o errors.csv
+    """
+    loaded = SparsePCAModel.load(model)
+    limit = _limit(loaded, threshold, level) if anomaly else None
+    if output is not None:
+        check_output(output, force=force)
+    result = _score(
+        loaded, row_blocks_for(loaded, rows, id, TextOptions(encoding, delimiter, decimal)), limit, output, id
+    )
+    if as_json:
+        print_json(result)
+        return
+    console().print(f"{result['rows']:,} rows: the components explain {result['explained']:.1%} of their variance.")
+    if limit is not None:
+        console().print(f"{result['anomalies']:,} of them have an error above {limit:.6g}.")
+        for name, error in result["largest"]:
+            console().print(f"  {name}: {error:.6g}", soft_wrap=True)
+
+
+def _limit(model: SparsePCAModel, threshold: float | None, level: float) -> float:
+    if threshold is not None:
+        return threshold
+    errors = model.facts.get("row_errors")
+    if errors is None:
+        raise ValueError("This model does not say how large errors are. Name a threshold with --threshold.")
+    return box_threshold(float(errors["mean"]), float(errors["variance"]), level)
+
+
+def box_threshold(mean: float, variance: float, level: float) -> float:
+    """Return the quantile of errors with this mean and variance, as a scaled chi-square variable (Box 1954)."""
+    if not 0 < level < 1:
+        raise ValueError(f"--level must be between 0 and 1. Got {level} instead.")
+    if variance <= 0 or mean <= 0:
+        return mean
+    return float(variance / (2 * mean) * chi2.ppf(level, 2 * mean**2 / variance))
+
+
+def _score(
+    model: SparsePCAModel, blocks: Iterable[RowBlock], limit: float | None, output: Path | None, id: str | None
+) -> dict[str, Any]:
+    errors, total = [np.zeros(0)], 0.0
+    names: list[str | None] = []
+    columns = ["error", *(["anomaly"] if limit is not None else [])]
+    with nullcontext() if output is None else TableWriter(output, columns, id) as writer:
+        for block in blocks:
+            here = model.reconstruction_errors(block.rows)
+            marked = [] if limit is None else [(here > limit).astype(np.float64)]
+            if writer is not None:
+                writer.add(np.column_stack([here, *marked]), block.ids)
+            names += [f"row {len(names) + j + 1}" for j in range(len(here))] if block.ids is None else list(block.ids)
+            errors.append(here)
+            total += float(np.sum(model.standardised(block.rows) ** 2))
+    return _result(np.concatenate(errors), names, total, limit)
+
+
+def _result(errors: NDArray[np.float64], names: list[str | None], total: float, limit: float | None) -> dict[str, Any]:
+    explained = 1.0 - float(errors.sum()) / total if total > 0 else 0.0
+    result: dict[str, Any] = {"rows": len(errors), "explained": explained, "mean_error": float(errors.mean())}
+    if limit is not None:
+        worst = [int(j) for j in np.argsort(-errors)[:10] if errors[j] > limit]
+        result |= {"threshold": limit, "anomalies": int((errors > limit).sum())}
+        result["largest"] = [(str(names[j]), float(errors[j])) for j in worst]
+    return result

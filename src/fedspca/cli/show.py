@@ -1,0 +1,93 @@
+"""``fedspca show``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from fedspca.cli.options import AsJson, Model
+from fedspca.cli.output import cells, console, print_json, table
+from fedspca.model import SparsePCAModel
+
+BAR = 24
+
+
+def show(
+    model: Model,
+    top: Annotated[int, typer.Option("--top", help="How many features of each component; 0 shows all.")] = 0,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Also write the loadings to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the loadings of a model.
+
+    For example:
+
+      fedspca show model
+
+      fedspca show model --top 5 --csv loadings.csv
+    """
+    loaded = SparsePCAModel.load(model)
+    if csv is not None:
+        loaded.to_csv(csv)
+    if as_json:
+        print_json(summary(loaded))
+    else:
+        print_loadings(loaded, top)
+
+
+def summary(model: SparsePCAModel) -> dict[str, Any]:
+    """Return what a script wants to know of a model."""
+    return {
+        "rows": model.n_samples,
+        "sites": model.n_sites,
+        "features": len(model.feature_names),
+        "rounds": len(model.facts.get("history", [])),
+        "stop_reason": model.facts.get("stop_reason"),
+        "captured_ratio": model.captured_ratio,
+        "explained_variance_ratio": [float(share) for share in model.explained_variance_ratio],
+        "dense_variance_ratio": model.facts.get("dense_variance_ratio"),
+        "components": [
+            {model.feature_names[j]: float(weights[j]) for j in by_size(weights)} for weights in model.components
+        ],
+    }
+
+
+def by_size(weights: np.ndarray) -> list[int]:
+    """Return the features with a weight, the largest first."""
+    order = np.argsort(-np.abs(weights), kind="stable")
+    return [int(j) for j in order if weights[j] != 0]
+
+
+def print_loadings(model: SparsePCAModel, top: int = 0) -> None:
+    """Print each component as a table of its features, the largest weight first."""
+    out = console()
+    out.print(
+        f"{model.n_components} component(s) of {len(model.feature_names):,} features, from {model.n_samples:,} rows of "
+        f"{model.n_sites} site(s).",
+        soft_wrap=True,
+    )
+    for number, (weights, share) in enumerate(zip(model.components, model.explained_variance_ratio, strict=True), 1):
+        order = by_size(weights)
+        out.print(f"\nComponent {number}: {share:.1%} of the variance, {len(order)} feature(s)")
+        rows = table(("feature", "left"), ("weight", "right"), ("", "left"))
+        largest = max((abs(float(weights[j])) for j in order), default=1.0)
+        for j in order[: top or None]:
+            rows.add_row(*cells(model.feature_names[j], f"{weights[j]:+.4f}", _bar(float(weights[j]) / largest)))
+        out.print(rows)
+        if top and len(order) > top:
+            out.print(f"… and {len(order) - top} smaller")
+    _print_totals(model)
+
+
+def _print_totals(model: SparsePCAModel) -> None:
+    total = f"\nTogether they capture {model.captured_ratio:.1%} of the variance"
+    dense = model.facts.get("dense_variance_ratio")
+    if dense:
+        total += f"; dense PCA with as many components captures {sum(dense):.1%}"
+    note = " A component's own share counts only what those before it leave." if model.n_components > 1 else ""
+    console().print(f"{total}.{note}", soft_wrap=True)
+
+
+def _bar(share: float) -> str:
+    return "#" * max(1, round(BAR * abs(share)))

@@ -1,0 +1,87 @@
+"""Tables of results, written block by block under a temporary name."""
+
+import csv
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.data.store import ArrayWriter
+from fedspca.data.tables import Texts
+from fedspca.files import new_file
+
+KINDS = (".csv", ".parquet", ".npy")
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Refuse, before anything is computed, a file that cannot or must not be written."""
+    if path.suffix.lower() not in KINDS:
+        raise ValueError(f"{path}: the name must end in one of {', '.join(KINDS)}.")
+    if path.is_dir():
+        raise ValueError(f"{path}: it is a directory. Name a file.")
+    if path.exists() and not force:
+        raise FileExistsError(f"{path}: it is there already. Choose another name, or replace it with --force.")
+
+
+class TableWriter:
+    """Columns of numbers with names, and optionally one that names rows; it appears only when it is whole.
+
+    Parameters
+    ----------
+    path : Path
+        ``.csv``, ``.parquet`` or ``.npy``; the last holds the numbers alone.
+    names : list of str
+        The columns of numbers.
+    id : str, optional
+        The column that names rows.
+    """
+
+    def __init__(self, path: Path, names: list[str], id: str | None) -> None:
+        self._path, self._names, self._id = path, names, id
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        draft = self._stack.enter_context(new_file(self._path))
+        kind = self._path.suffix.lower()
+        if kind == ".csv":
+            self._file = self._stack.enter_context(draft.open("w", encoding="utf-8", newline=""))
+            self._csv = csv.writer(self._file)
+            self._csv.writerow([*([self._id] if self._id else []), *self._names])
+            self._add: Any = self._add_csv
+        elif kind == ".npy":
+            self._array = ArrayWriter(draft, np.float64, (len(self._names),))
+            self._stack.callback(self._array.close)
+            self._add = lambda numbers, _ids: self._array.append(numbers)
+        else:
+            self._add = self._parquet(draft)
+        return self
+
+    def add(self, numbers: NDArray[np.float64], ids: Texts | None) -> None:
+        """Write more rows."""
+        self._add(numbers, ids)
+
+    def _add_csv(self, numbers: NDArray[np.float64], ids: Texts | None) -> None:
+        for j, row in enumerate(numbers.tolist()):
+            self._csv.writerow([*([ids[j]] if ids is not None else []), *map(repr, row)])
+
+    def _parquet(self, draft: Path) -> Any:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        ids = [pa.field(self._id, pa.string())] if self._id else []
+        schema = pa.schema([*ids, *(pa.field(name, pa.float64()) for name in self._names)])
+        writer = self._stack.enter_context(pq.ParquetWriter(draft, schema))
+
+        def add(numbers: NDArray[np.float64], texts: Texts | None) -> None:
+            columns = [pa.array(texts.tolist(), pa.string())] if texts is not None else []
+            writer.write_batch(pa.record_batch([*columns, *(pa.array(c) for c in numbers.T)], schema=schema))
+
+        return add
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
