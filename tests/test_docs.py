@@ -1,6 +1,7 @@
 """What the documents say must run."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,23 @@ def test_the_readmes_example_runs(capsys):
     (example,) = python_blocks("README.md")
     exec(compile(example, "README.md", "exec"), {})
     assert re.search(r"\d+% of the variance, \d+ features", capsys.readouterr().out)
+
+
+def test_the_tutorial_runs_as_it_is_written(tmp_path, monkeypatch):
+    from cli.commands import fedspca
+
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    for language, block in re.findall(r"```(python|sh)\n(.*?)```", text, flags=re.DOTALL):
+        if language == "python":
+            exec(compile(block, "tutorial.md", "exec"), {})
+            continue
+        for line in block.splitlines():
+            name, *arguments = shlex.split(line)
+            ran = fedspca(*arguments)
+            assert (name, ran.code) == ("fedspca", 0), (line, ran.err)
+    made = ("model/manifest.json", "model.html", "scores.parquet", "errors.csv")
+    assert all((tmp_path / file).exists() for file in made)
 
 
 @pytest.mark.parametrize(
