@@ -163,7 +163,7 @@ def test_the_prepared_copies_can_be_seen_and_deleted(study, monkeypatch):
     assert "0 prepared copies" in fedspca("cache", "--cache", "cache").out
 
 
-SLOW = ("--solver", "faspca", "--lam", "1", "--tol", "1e-14", "--max-rounds", "700")
+SLOW = ("--solver", "faspca", "--lam", "1", "--tol", "1e-14", "--max-rounds", "300")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
@@ -182,7 +182,7 @@ def test_interrupted_and_resumed_gives_the_same_bytes(study, how):
 
     start("-o", "whole")
     process = start("-o", "m", wait=False)
-    while not (study / "m.checkpoint" / "000060.npz").exists() or not _snapshot(study, how):
+    while not (study / "m.checkpoint" / "000020.npz").exists() or not _snapshot(study, how):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
     process.send_signal(how)

@@ -61,6 +61,29 @@ def test_interrupted_at_any_round_and_resumed_is_the_same_bits(name, tmp_path):
         assert [r.objective for r in resumed.history_] == [r.objective for r in whole.history_]
 
 
+class Halfway(Flaky):
+    """A federation that is interrupted when the first site has answered and the others have not."""
+
+    def sum(self, query):
+        self.asked += 1
+        if self.asked == self.at:
+            self.federation.sites[0].answer(query)
+            raise KeyboardInterrupt
+        return self.federation.sum(query)
+
+
+@pytest.mark.parametrize("at", [1, 2, 9, 20])
+def test_interrupted_in_the_middle_of_a_round(at, tmp_path):
+    estimator = FASPCA(2, lam=20.0, scale=True)
+    whole = estimator.fit_federation(LocalFederation(sites())).components_.tobytes()
+    mine = sites()
+    federation = CheckpointedFederation(Halfway(LocalFederation(mine), at), mine, tmp_path, "study", pause=1e9)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit_federation(federation)
+    federation.save()
+    assert fit(estimator, tmp_path).components_.tobytes() == whole
+
+
 def test_what_was_answered_is_not_asked_again(tmp_path):
     with pytest.raises(Interrupted):
         fit(ExactSPCA(2, n_nonzero=3), tmp_path, at=5)

@@ -4,6 +4,7 @@ from fedspca.data.columns import Column, Columns, Feature, choose
 from fedspca.data.formats import TextOptions, open_table
 from fedspca.data.prepare import SiteRows, read_sites
 from fedspca.data.schema import Schema, agree, differences
+from fedspca.data.sites import sites_from
 
 __all__ = [
     "Column",
@@ -17,4 +18,5 @@ __all__ = [
     "differences",
     "open_table",
     "read_sites",
+    "sites_from",
 ]

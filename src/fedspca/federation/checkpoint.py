@@ -7,6 +7,7 @@ solver has code for it.
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +22,8 @@ from fedspca.site.site import Site
 
 IDENTITY = "study.json"
 SITES = "sites.npz"
-PAUSE = 1.0  # seconds between snapshots of the sites: a killed fit repeats no more than that
+PAUSE = 0.25  # seconds between writing snapshots of the sites: a killed fit repeats little more than that
+SHARE = 20  # and no more than one part in so many of the time goes into writing them
 
 
 class CheckpointedFederation:
@@ -38,19 +40,19 @@ class CheckpointedFederation:
     identity : str
         What is fitted to what. A checkpoint of something else is refused.
     pause : float
-        Seconds between snapshots of the sites.
+        Seconds between writing snapshots of the sites.
     """
 
     def __init__(
         self, federation: Federation, sites: Iterable[Site], folder: Path, identity: str, *, pause: float = PAUSE
     ) -> None:
         self._federation = federation
-        self._sites = tuple(sites)
+        self._sites = sorted(sites, key=lambda site: site.name)
         self._folder = folder
         self._pause = pause
         self._number = 0
-        self._saved = 0
-        self._last = time.monotonic()
+        self._snapshot: tuple[int, list[dict[str, Any]]] | None = None
+        self._due = time.monotonic() + pause
         self._replayed = self._begin(identity)
 
     @property
@@ -75,25 +77,26 @@ class CheckpointedFederation:
             return self._kept(query)
         answer = self._federation.sum(query)
         self._keep(query, answer)
-        if time.monotonic() - self._last >= self._pause:
+        # taken when all sites are between two rounds: an interruption may come when some have answered and some not
+        self._snapshot = (self._number, [site.snapshot() for site in self._sites])
+        if time.monotonic() >= self._due:
             self.save()
         return answer
 
     def save(self) -> None:
-        """Write the sites' state as of the last round. Rounds after it would be asked again."""
-        if self._number <= max(self._saved, self._replayed):
+        """Write the sites' state as of the last round that all of them answered. Rounds after it are asked again."""
+        if self._snapshot is None:
             return
-        kept: dict[str, Any] = {"round": np.array(self._number)}
-        for number, site in enumerate(sorted(self._sites, key=lambda site: site.name)):
-            kept |= {f"{number}.{name}": array for name, array in site.snapshot().items()}
+        began = time.monotonic()
+        kept: dict[str, Any] = {"round": np.array(self._snapshot[0])}
+        for number, arrays in enumerate(self._snapshot[1]):
+            kept |= {f"{number}.{name}": array for name, array in arrays.items()}
         _write(self._folder / SITES, kept)
-        self._saved = self._number
-        self._last = time.monotonic()
+        now = time.monotonic()
+        self._due = now + max(self._pause, SHARE * (now - began))
 
     def remove(self) -> None:
         """Forget everything, once the fit is done."""
-        import shutil
-
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _begin(self, identity: str) -> int:
@@ -113,7 +116,7 @@ class CheckpointedFederation:
             return 0
         with np.load(self._folder / SITES, allow_pickle=False) as kept:
             arrays = dict(kept)
-        for number, site in enumerate(sorted(self._sites, key=lambda site: site.name)):
+        for number, site in enumerate(self._sites):
             prefix = f"{number}."
             site.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
         return int(arrays["round"])
