@@ -155,6 +155,14 @@ def test_common_features_are_taken_on_request_and_the_others_named(study):
     assert "left out, since not every site has them: 'f7'" in ran.err
 
 
+def test_columns_to_keep_out_may_be_at_some_sites_only(study):
+    frame(make_rows(30)).assign(who="p", note="x").to_csv(study / "east.csv", index=False)
+    command = ("fit", "north.csv", "east.csv", "--id", "who", "--no-path", "-o", "m", "--json")
+    assert json.loads(fedspca(*command, "--exclude", "note").out)["features"] == 8
+    ran = fedspca(*command, "--force", "--exclude", "nothing,note")
+    assert (ran.code, "no column 'nothing'" in ran.err) == (2, True)
+
+
 def test_the_prepared_copies_can_be_seen_and_deleted(study, monkeypatch):
     monkeypatch.setattr("fedspca.data.prepare.IN_MEMORY", 0)
     assert fedspca(*FIT, "--cache", "cache", "-o", "m").code == 0

@@ -53,6 +53,7 @@ def test_site_columns_of_h5ad_come_from_obs(tmp_path):
     sites = read(tmp_path / "all.h5ad", Columns(site="hospital"))
     assert [site.site for site in sites] == ["n", "s"]
     np.testing.assert_array_equal(dense(sites[1].rows), rows[np.array(owners) == "s"])
+    assert read(tmp_path / "all.h5ad")[0].rows.shape == (90, 8)  # what obs holds is no feature unless it is named
 
 
 def test_whole_numbers_that_name_sites_stay_whole(tmp_path):

@@ -1,12 +1,12 @@
 """Which columns of a table are features, and what each of them is."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from fedspca.site.errors import InvalidData
 
-Kind: TypeAlias = Literal["number", "text", "date", "other"]
+Kind: TypeAlias = Literal["number", "text", "date", "other", "beside"]  # beside: about rows, never a feature by itself
 MAX_FEATURES = 50_000  # a text table with more columns has, most often, its rows and columns swapped
 
 
@@ -58,6 +58,16 @@ class Columns:
         """Columns that are kept out of the features and carried along."""
         return tuple(name for name in (self.id, self.label, self.site) if name is not None)
 
+    def kept_out_of(self, found: Sequence[Column]) -> "Columns":
+        """Return the same without columns to keep out that this table does not have: of many sites only some may."""
+        known = {column.name for column in found}
+        return replace(
+            self,
+            exclude=tuple(name for name in self.exclude if name in known),
+            id=self.id if self.id in known else None,
+            label=self.label if self.label in known else None,
+        )
+
 
 def choose(where: str, found: Sequence[Column], wanted: Columns) -> tuple[Feature, ...]:
     """Return the features of a table, or refuse by name what cannot be one.
@@ -74,7 +84,7 @@ def choose(where: str, found: Sequence[Column], wanted: Columns) -> tuple[Featur
     _check_named(where, found, wanted)
     by_name = {column.name: column for column in found}
     apart = {*wanted.exclude, *wanted.beside}
-    names = wanted.features if wanted.features is not None else tuple(c.name for c in found if c.name not in apart)
+    names = wanted.features if wanted.features is not None else _ordinary(found, apart)
     refused = [by_name[name] for name in names if by_name[name].kind != "number" and name not in wanted.categories]
     if refused:
         raise InvalidData(_refusal(where, refused))
@@ -89,6 +99,11 @@ def choose(where: str, found: Sequence[Column], wanted: Columns) -> tuple[Featur
         )
     _refuse_repeated(where, [feature.name for feature in features])
     return features
+
+
+def _ordinary(found: Sequence[Column], apart: set[str]) -> tuple[str, ...]:
+    """Return the columns that are features unless something else is said."""
+    return tuple(column.name for column in found if column.name not in apart and column.kind != "beside")
 
 
 def _features(column: Column, categories: Mapping[str, Sequence[str]]) -> list[Feature]:
@@ -123,6 +138,7 @@ def _refuse_repeated(where: str, names: Sequence[str]) -> None:
 
 def _refusal(where: str, refused: Sequence[Column]) -> str:
     held = {"text": "text", "date": "dates or times", "other": "values that are not numbers"}
+    held["beside"] = "about rows"
     named = [f"{shown(column.name)} ({held[column.kind]})" for column in refused]
     texts = [column.name for column in refused if column.kind == "text"]
     encode = f" A category such as {shown(texts[0])} can be encoded with --categories." if texts else ""

@@ -79,7 +79,7 @@ class H5adTable:
         self._n_features = len(names)
         self.columns = (
             *(Column(str(name), "number", str(dtype)) for name in names),
-            *(Column(name, "text", "obs") for name in beside if name not in set(names)),
+            *(Column(name, "beside", "obs") for name in beside if name not in set(names)),
         )
 
     def _open(self) -> Any:

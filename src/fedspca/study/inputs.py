@@ -59,11 +59,17 @@ def file_features(study: Study) -> dict[str, tuple[Feature, ...]]:
     """Return the features of each file, by the file's name as a site."""
     if not study.files:
         raise InvalidData("No file was given. Name one file a site, or one file with --site-column.")
-    chosen = {}
-    for name, file in zip(site_names(study.files), study.files, strict=True):
-        table = open_table(file, study.text_options())
-        chosen[name] = choose(table.where, table.columns, study.columns())
-    return chosen
+    tables = {
+        name: open_table(file, study.text_options())
+        for name, file in zip(site_names(study.files), study.files, strict=True)
+    }
+    wanted = study.columns()
+    known = {column.name for table in tables.values() for column in table.columns}
+    typed_right = known.issuperset({*wanted.exclude, *wanted.beside})
+    return {
+        name: choose(table.where, table.columns, wanted.kept_out_of(table.columns) if typed_right else wanted)
+        for name, table in tables.items()
+    }
 
 
 def open_inputs(study: Study) -> Inputs:
