@@ -11,7 +11,7 @@ from fedspca.cli.progress import FitProgress
 from fedspca.cli.show import print_loadings, summary
 from fedspca.cli.warnings import shown_warnings
 from fedspca.model import SparsePCAModel, check_free
-from fedspca.study import Study, fit_study, open_inputs
+from fedspca.study import Inputs, Study, fit_study, open_inputs
 
 INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
 
@@ -52,14 +52,14 @@ def fit(
     )
 
 
-def _fit(study: Study, inputs: object, output: Path, *, resume: bool) -> SparsePCAModel:
+def _fit(study: Study, inputs: Inputs, output: Path, *, resume: bool) -> SparsePCAModel:
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     with FitProgress(study) as progress:
         try:
-            return fit_study(study, callback=progress, checkpoint=checkpoint, resume=resume, inputs=inputs)  # type: ignore[arg-type]
+            return fit_study(study, callback=progress, checkpoint=checkpoint, resume=resume, inputs=inputs)
         except KeyboardInterrupt:
             progress.stop()
-            notes().print(
-                f"\nInterrupted. The rounds so far are in {checkpoint}; go on with the same command and --resume."
-            )
+            kept = f"The rounds so far are in {checkpoint}; go on with the same command and --resume."
+            told = kept if checkpoint.exists() else "Nothing is kept yet; begin again."
+            notes().print(f"\nInterrupted. {told}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import typer
 
 from fedspca.cli.options import AsJson, Force, with_settings
@@ -64,8 +65,6 @@ def _counts(grid: str) -> list[int]:
 
 
 def _write(output: Path, result: dict[str, Any]) -> None:
-    import numpy as np
-
     names = ["nonzero", "nonzeros", "explained", "chosen"]
     with TableWriter(output, names, None) as writer:
         writer.add(np.array([[float(point[name]) for name in names] for point in result["points"]]), None)
