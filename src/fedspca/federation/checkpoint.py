@@ -40,7 +40,7 @@ class CheckpointedFederation:
     identity : str
         What is fitted to what. A checkpoint of something else is refused.
     pause : float
-        Seconds between writing snapshots of the sites.
+        Seconds between writing snapshots of the sites; 0 writes one after every round.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class CheckpointedFederation:
             kept |= {f"{number}.{name}": array for name, array in arrays.items()}
         _write(self._folder / SITES, kept)
         now = time.monotonic()
-        self._due = now + max(self._pause, SHARE * (now - began))
+        self._due = now + (max(self._pause, SHARE * (now - began)) if self._pause else 0.0)
 
     def remove(self) -> None:
         """Forget everything, once the fit is done."""
