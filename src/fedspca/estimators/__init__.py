@@ -1,7 +1,8 @@
 """ExactSPCA, FASPCA and FSSPCA in scikit-learn's shape."""
 
-from fedspca.estimators.consensus import FASPCA, FSSPCA
 from fedspca.estimators.exact import ExactSPCA
+from fedspca.estimators.faspca import FASPCA
+from fedspca.estimators.fsspca import FSSPCA
 from fedspca.estimators.path import PathModel, SparsityPath
 
 __all__ = ["FASPCA", "FSSPCA", "ExactSPCA", "PathModel", "SparsityPath"]

@@ -55,7 +55,7 @@ def forget_mapped(rows: Any) -> None:
         owner: Any = array
         while isinstance(owner, np.ndarray) and not isinstance(owner.base, mmap.mmap):
             owner = owner.base
-        if isinstance(owner, np.memmap) and owner.mode == "r":
+        if isinstance(owner, np.memmap) and owner.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
             mapped: Any = owner.base
             mapped.madvise(mmap.MADV_DONTNEED)
 
