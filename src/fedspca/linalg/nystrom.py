@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
+
 Array = NDArray[np.float64]
 
 RANK_TOL = 1e-11  # relative to lambda_max(M): below it (S - M) q is rounding error, and dividing by it poisons F
@@ -117,7 +119,7 @@ def expand(model: NystromModel, asked: Array, answer: Array, *, rtol: float = RA
     """
     residual = answer - model @ asked
     core = asked.T @ residual
-    values, vectors = np.linalg.eigh(0.5 * (core + core.T))
+    values, vectors = eigenpairs(0.5 * (core + core.T))
     scale = max(_top(model.gram), float(np.abs(answer).max(initial=0.0)), float(values.max(initial=0.0)))
     keep = values > rtol * scale
     if not keep.any():
@@ -134,8 +136,7 @@ def leading(model: NystromModel, r: int) -> tuple[Array, Array]:
 
     Where M has rank below r the basis is completed by coordinate directions, with eigenvalue zero.
     """
-    values, vectors = np.linalg.eigh(model.gram)
-    values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]
+    values, vectors = largest_eigenpairs(model.gram, r)
     keep = values > 1e-12 * max(float(values[0]) if len(values) else 0.0, 1e-300)
     basis = model.factor @ (vectors[:, keep] / np.sqrt(values[keep]))
     return np.concatenate([values[keep], np.zeros(r - keep.sum())]), complete(basis, r)
@@ -158,11 +159,12 @@ def _new_directions(basis: Array, columns: Array, *, tol: float = 1e-7) -> Array
     if basis.shape[1] == 0:
         return columns
     rest = columns - basis @ (basis.T @ columns)
-    values, vectors = np.linalg.eigh(rest.T @ rest)
+    values, vectors = eigenpairs(rest.T @ rest)
     keep = values > tol**2
     rest = rest @ (vectors[:, keep] / np.sqrt(values[keep]))
     rest = rest - basis @ (basis.T @ rest)
-    return np.linalg.qr(rest)[0]
+    q = cholesky_qr(rest)
+    return np.linalg.qr(rest)[0] if q is None else q
 
 
 def _top(gram: Array) -> float:

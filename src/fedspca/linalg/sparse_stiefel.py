@@ -11,6 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.small import solve_positive
+
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -48,8 +50,10 @@ def solve_symmetric(normal: Array, rhs: Array) -> Array:
     r = rhs.shape[0]
     i, j, _, _ = _pair_tables(r)
     ridge = _RIDGE * max(float(normal.diagonal().max()), 1e-300)
+    normal = normal.copy()
+    normal.flat[:: len(i) + 1] += ridge
     half = np.zeros((r, r))
-    half[i, j] = np.linalg.solve(normal + ridge * np.eye(len(i)), rhs[i, j])
+    half[i, j] = solve_positive(normal, rhs[i, j])
     return half + half.T
 
 

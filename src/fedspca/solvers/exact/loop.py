@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg import nystrom
 from fedspca.linalg.rotations import random_rotations
+from fedspca.linalg.small import cholesky_qr
 from fedspca.site.queries import random_directions
 from fedspca.solvers.exact.problem import Incumbent, Problem
 from fedspca.solvers.stopping import StopReason
@@ -210,6 +211,9 @@ def _searched(problem: Problem, state: State, nth: int) -> tuple[Array, ...]:
 
 def _orthonormal(columns: Array) -> Array:
     """Orthonormal basis of the columns; a leading orthonormal block is kept as it is, exact zeros and all."""
+    fast = cholesky_qr(columns)
+    if fast is not None:
+        return fast
     q, upper = np.linalg.qr(columns)
     if columns.shape[1] > columns.shape[0]:
         return np.asarray(q)
