@@ -1,14 +1,17 @@
 """Smooth steps on the sparse Stiefel manifold: trust-region Newton on a fixed support."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.nystrom import Quadratic
+from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.sparse_stiefel import Tangent, retract
 
 Array = NDArray[np.float64]
+
+HalfWay: TypeAlias = tuple[Array, ...]
 
 DUST = 1e-9  # an entry this small is a zero that rounding has missed, and would demand an exact sign of its gradient
 
@@ -29,17 +32,17 @@ class Surrogate:
         """The surrogate at w, up to a constant."""
         return self.trial(w)[0]
 
-    def trial(self, w: Array) -> tuple[float, Array]:
+    def trial(self, w: Array) -> tuple[float, HalfWay]:
         """The surrogate at w, and the half-way product of its gradient, so that a rejected point costs half."""
         energy, signed = self.quadratic.inner(w)
         return -energy - 2.0 * float(np.vdot(self.linear, w)) + float(self.lam @ np.abs(w).sum(axis=0)), signed
 
-    def rows(self, index: NDArray[np.intp]) -> "Surrogate":
-        """The problem restricted to some features."""
-        return Surrogate(self.quadratic.rows(index), self.linear[index], self.lam)
+    def rows(self, index: NDArray[np.intp], *, often: bool = True) -> "Surrogate":
+        """The problem restricted to some features; ``often`` if many products are to come."""
+        return Surrogate(self.quadratic.rows(index, often=often), self.linear[index], self.lam)
 
 
-def descend(p: Surrogate, z: Array, value: float, slack: float = 0.0) -> tuple[Array, float, Array] | None:
+def descend(p: Surrogate, z: Array, value: float, slack: float = 0.0) -> tuple[Array, float, HalfWay] | None:
     """Retract z on its own support: the point, its value, its half-way product.
 
     None unless the objective falls (or, near convergence, stays to rounding).
@@ -68,16 +71,17 @@ def polish(
     radius, multiplier = 0.5 * np.sqrt(w.shape[1]), None
     rough = tol > 1e-4  # a rough solve ranks starts: it needs the saddles escaped, not the last digits
     max_newton, max_cg = (min(max_newton, 2), 12) if rough else (max_newton, 40)
+    scale = 2.0 * float(np.linalg.norm(half)) or 1.0
+    keep = np.flatnonzero(w.any(axis=1))
+    part = p.rows(keep, often=max_newton > 1)
+    wk, slope, moved = w[keep], 2.0 * half[keep], False
     for _ in range(max_newton):
-        keep = np.flatnonzero(w.any(axis=1))
-        wk, part = w[keep], p.rows(keep)
         mask = (wk != 0.0).astype(float)
         tangent = Tangent.at(wk, mask)
-        slope = mask * (2.0 * half[keep] - p.lam * np.sign(wk))
+        slope = mask * (slope - p.lam * np.sign(wk))
         multiplier = tangent.multiplier(slope)
         gradient = slope - mask * (wk @ multiplier)
-        size = float(np.linalg.norm(gradient))
-        scale = 2.0 * float(np.linalg.norm(half)) or 1.0
+        size = float(np.sqrt(np.vdot(gradient, gradient)))
         if size <= tol * scale:
             break
         rtol = max(min(0.1, size / scale), 0.3 * tol * scale / size)
@@ -87,15 +91,18 @@ def polish(
         if accepted is None:
             break
         radius = 2.0 * radius if on_boundary and length == 1.0 else radius if length == 1.0 else length * radius
-        w = np.zeros_like(w)
-        w[keep], value = accepted[:2]
-        half = p.quadratic.outer(accepted[2]) + p.linear
-    return w, half, value, multiplier
+        wk, value, moved = accepted[0], accepted[1], True
+        slope = 2.0 * (part.quadratic.outer(accepted[2]) + part.linear)
+    if not moved:
+        return w, half, value, multiplier
+    w = np.zeros_like(w)
+    w[keep] = wk
+    return w, p.half_gradient(w), value, multiplier
 
 
 def _backtrack(
     p: Surrogate, w: Array, move: Array, value: float, slack: float, keep_signs: bool
-) -> tuple[tuple[Array, float, Array] | None, float]:
+) -> tuple[tuple[Array, float, HalfWay] | None, float]:
     """The longest of three steps along a move that descends, and its length; flipped entries are set to zero."""
     for length in (1.0, 0.3, 0.09):
         z = w + length * move

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
 
 Array = NDArray[np.float64]
@@ -43,44 +44,6 @@ class NystromModel:
         return self.factor @ (self.factor.T @ w)
 
 
-@dataclass(frozen=True)
-class Quadratic:
-    """The symmetric matrix ``factor @ diag(signs) @ factor.T``, never formed.
-
-    It stands for itself plus ``shift * I``, which is a constant on the Stiefel manifold and is left out of products.
-    """
-
-    factor: Array
-    signs: Array | None = None
-    shift: float = 0.0
-
-    def __matmul__(self, w: Array) -> Array:
-        inner = self.factor.T @ w
-        return self.factor @ (inner if self.signs is None else (inner.T * self.signs).T)
-
-    def inner(self, w: Array) -> tuple[float, Array]:
-        """``tr(w' Q w)``, and the half-way product from which ``outer`` completes ``Q w``."""
-        inner = self.factor.T @ w
-        signed = inner if self.signs is None else (inner.T * self.signs).T
-        return float(np.vdot(inner, signed)), signed
-
-    def outer(self, signed: Array) -> Array:
-        """``Q w`` from the half-way product."""
-        return self.factor @ signed
-
-    def energy(self, w: Array) -> float:
-        """``tr(w' Q w)``."""
-        return self.inner(w)[0]
-
-    def gap(self, w: Array, product: Array) -> Array:
-        """``(S - Q - shift I) w``: the linear term with which the surrogate touches the objective at w."""
-        return product - self @ w - self.shift * w
-
-    def rows(self, index: NDArray[np.intp]) -> "Quadratic":
-        """The principal submatrix on the given features."""
-        return Quadratic(self.factor[index], self.signs, self.shift)
-
-
 def majoriser(model: NystromModel) -> Quadratic:
     """M itself: ``-tr(w' M w) >= -tr(w' S w)``, with equality on the asked columns."""
     return Quadratic(model.factor)
@@ -97,10 +60,7 @@ def predictor(model: NystromModel) -> Quadratic:
     tau = missing / free if free > 0 else 0.0
     if tau <= 1e-3 * _top(model.gram):
         return majoriser(model)
-    factor = np.hstack([model.factor, np.sqrt(tau) * model.basis])
-    signs = np.ones(factor.shape[1])
-    signs[model.rank :] = -1.0
-    return Quadratic(factor, signs, tau)
+    return Quadratic(model.factor, model.basis, tau)
 
 
 def empty(n_features: int, trace: float) -> NystromModel:

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.newton import Surrogate, descend, polish
-from fedspca.linalg.nystrom import Quadratic
+from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.shrinkage import soft_threshold
 from fedspca.linalg.sparse_stiefel import normal_matrix, retract, solve_symmetric
 
 Array = NDArray[np.float64]
 
-SMALL = 1500  # up to this many rows a working set costs more than it saves
+SMALL = 200  # up to this many rows a working set costs more than it saves
 
 
 @dataclass(frozen=True)

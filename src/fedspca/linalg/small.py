@@ -41,6 +41,8 @@ def cholesky_qr(x: Array) -> Array | None:
     Twice a Cholesky factorisation of ``x' x``: the second mends what squaring the condition number cost the first.
     On tall matrices several times faster than Householder's reflections, which pass over x for each column.
     """
+    if x.shape[1] == 0:
+        return x
     for _ in range(2):
         gram = x.T @ x
         norms = np.sqrt(gram.diagonal())

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fedspca.linalg import nystrom
 from fedspca.linalg.certificate import certify
 from fedspca.linalg.proximal import L1Solution, minimise
+from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import canonical, rotated
 from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
 
@@ -82,7 +83,7 @@ class Penalised:
         residual = certify(w, 2.0 * product, self.lam).residual
         return Assessment(value, residual, residual <= self.tol)
 
-    def _canonical(self, quadratic: nystrom.Quadratic, w: Array) -> Array:
+    def _canonical(self, quadratic: Quadratic, w: Array) -> Array:
         return canonical(w, np.einsum("ij,ij->j", w, quadratic @ w), reorder=bool(np.ptp(self.lam) == 0.0))
 
     def _rows(self, model: nystrom.NystromModel, basis: Array) -> NDArray[np.intp]:
@@ -90,12 +91,12 @@ class Penalised:
         gradient = 2.0 * (model @ basis)
         norms = np.sqrt(np.einsum("ij,ij->i", gradient, gradient))
         chosen = norms > 0.7 * float(self.lam.min())
-        least = min(len(norms), 1500)
+        least = min(len(norms), 100 * basis.shape[1])
         if np.count_nonzero(chosen) < least:
             chosen[np.argpartition(-norms, least - 1)[:least]] = True
         return np.flatnonzero(chosen)
 
-    def _continued(self, quadratic: nystrom.Quadratic, zero: Array, w: Array) -> L1Solution:
+    def _continued(self, quadratic: Quadratic, zero: Array, w: Array) -> L1Solution:
         """Raise lam in steps, each solve warm-started by the last."""
         for share in np.linspace(1.0 / _STEPS, 1.0, _STEPS):
             solution = minimise(quadratic, zero, share * self.lam, w, tol=_ROUGH, max_iter=10)

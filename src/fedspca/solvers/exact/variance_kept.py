@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg import nystrom
 from fedspca.linalg.newton import Surrogate, polish
-from fedspca.linalg.nystrom import Quadratic
+from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated
 from fedspca.linalg.sparse_stiefel import retract
 from fedspca.solvers.exact.cardinality import heavy_rows
@@ -15,7 +15,7 @@ from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
 
 Array = NDArray[np.float64]
 
-_ROWS = 1500
+_ROWS = 400  # rows in sight of a search, if the first guess asks for no more
 _LARGE = 5000  # non-zeros, or rows, beyond which refits and the predictor cost more than they save
 _MARGIN = 1e-4  # the reference still grows a little while the last rounds are asked
 

@@ -1,0 +1,263 @@
+"""Sparse loadings one column at a time: truncated power steps, and exact updates given the other columns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from fedspca.linalg.quadratic import Quadratic
+from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_SWAPS = 2
+
+
+@dataclass(frozen=True)
+class Span:
+    """An orthonormal basis of the columns already there, and S times it."""
+
+    basis: Array
+    image: Array
+
+    @classmethod
+    def of(cls, q: Quadratic, columns: Array, *, orthonormal: bool = False) -> "Span":
+        """The span of some columns."""
+        basis = columns
+        if columns.shape[1] and not orthonormal:
+            fast = cholesky_qr(columns)
+            basis = np.linalg.qr(columns)[0] if fast is None else fast
+        return cls(basis, q @ basis + q.shift * basis)
+
+    @property
+    def explained(self) -> float:
+        """The variance that the span explains."""
+        return float(np.vdot(self.basis, self.image))
+
+    def off(self, x: Array) -> Array:
+        """x without its part in the span."""
+        return x - self.basis @ (self.basis.T @ x) if self.basis.shape[1] else x
+
+
+def truncate(w: Array, k: tuple[int, ...]) -> Array:
+    """Argmin ``||z - w||`` over k_j-sparse columns, then unit norm."""
+    z = np.zeros_like(w)
+    for j, kj in enumerate(k):
+        top = largest(w[:, j], kj)
+        z[top, j] = w[top, j]
+    return np.asarray(z / np.maximum(np.sqrt(np.einsum("ij,ij->j", z, z)), 1e-300))
+
+
+def largest(x: Array, k: int) -> Index:
+    """Indices of the k entries of largest magnitude, ascending."""
+    if k >= len(x):
+        return np.arange(len(x))
+    top = np.abs(x).argpartition(len(x) - k)[len(x) - k :]
+    top.sort()
+    return np.asarray(top)
+
+
+def truncated_power(
+    q: Quadratic, start: Array | None, k: tuple[int, ...], *, hotelling: bool, max_iter: int = 30
+) -> Array:
+    """Truncated power iterations (Yuan, Zhang 2013), one column after another with deflation.
+
+    Deflation is by projection on the complement of the earlier columns' span, or Hotelling's
+    ``S - sum_i (x_i' S x_i) x_i x_i'``. Without a start each column begins at the heaviest feature left.
+    """
+    d, r = q.n_rows, len(k)
+    w = np.zeros((d, r))
+    span = Span.of(q, w[:, :0], orthonormal=True)
+    values: list[float] = []
+
+    def deflated(x: Array) -> Array:
+        inside = x if hotelling else span.off(x)
+        y = q @ inside
+        if q.shift:
+            y += q.shift * inside
+        if not hotelling:
+            return span.off(y)
+        done = w[:, : len(values)]
+        return y - done @ (np.array(values) * (done.T @ x)) if values else y
+
+    for j in range(r):
+        x = deflated(_heaviest(q, span) if start is None else start[:, j])
+        top = largest(x, k[j])
+        for _ in range(max_iter):
+            z = np.zeros(d)
+            z[top] = x[top]
+            z /= max(float(np.sqrt(z @ z)), 1e-300)
+            x, last = deflated(z), top
+            top = largest(x, k[j])
+            if (top == last).all():
+                break
+        w[:, j] = leading_on_support(q, top, span, orthogonal=False)[0] if not hotelling else z
+        if j + 1 < r:
+            values.append(float(w[:, j] @ deflated(w[:, j])))
+            span = Span.of(q, w[:, : j + 1])
+    return w
+
+
+def _heaviest(q: Quadratic, span: Span) -> Array:
+    """The coordinate of largest variance off a span."""
+    weight = q.diagonal() + q.shift
+    if span.basis.shape[1]:
+        inside = span.basis @ (span.basis.T @ span.image)
+        weight = weight + np.einsum("ij,ij->i", span.basis, inside - 2.0 * span.image)
+    x = np.zeros(len(weight))
+    x[np.argmax(weight)] = 1.0
+    return x
+
+
+def leading_on_support(q: Quadratic, support: Index, span: Span, *, orthogonal: bool) -> tuple[Array, float]:
+    """Argmax over x on a support of the variance that x adds to a span, and that variance.
+
+    Without orthogonality the gain is ``x' P S P x / x' P x`` with P the projection off the span: a generalised
+    eigenproblem of the support's size. With it, ``x' S x`` over unit x orthogonal to the span: an ordinary one
+    on the null space of the span's rows. Zero, with gain -inf, where the support has no such x.
+    """
+    x = np.zeros(q.n_rows)
+    if len(support) == 0:
+        return x, -np.inf
+    core = q.block(support)
+    u = span.basis[support]
+    if not u.any():  # common: supports are disjoint, and the span does not matter
+        values, vectors = largest_eigenpairs(core, 1)
+        x[support] = vectors[:, 0]
+        return x, float(values[0]) + q.shift
+    best, gain = _orthogonal_to(u, core) if orthogonal else _off(u, core, span.image[support], span, q.shift)
+    if best is None:
+        return x, -np.inf
+    x[support] = best
+    return x, gain + q.shift if orthogonal else gain
+
+
+def _orthogonal_to(u: Array, core: Array) -> tuple[Array | None, float]:
+    """Argmax of ``x' core x`` over unit x with ``u' x = 0``."""
+    left, sizes, _, _ = lapack.dgesdd(u)
+    null = left[:, int(np.count_nonzero(sizes > 1e-10)) :]
+    if null.shape[1] == 0:
+        return None, -np.inf
+    values, vectors = largest_eigenpairs(null.T @ core @ null, 1)
+    return null @ vectors[:, 0], float(values[0])
+
+
+def _off(u: Array, core: Array, image: Array, span: Span, shift: float) -> tuple[Array | None, float]:
+    """Argmax of ``x' P S P x / x' P x`` over unit x on the support."""
+    cross = u @ (image - 0.5 * (u @ (span.basis.T @ span.image))).T
+    core = core - cross - cross.T
+    core.flat[:: len(core) + 1] += shift
+    metric = -(u @ u.T)
+    metric.flat[:: len(core) + 1] += 1.0
+    sizes, axes = eigenpairs(metric)
+    keep = sizes > 1e-8  # directions of the support that the span already holds add nothing
+    if not keep.any():
+        return None, -np.inf
+    whitened = axes[:, keep] / np.sqrt(sizes[keep])
+    values, vectors = largest_eigenpairs(whitened.T @ core @ whitened, 1)
+    best = whitened @ vectors[:, 0]
+    return best / np.linalg.norm(best), float(values[0])
+
+
+def refine(
+    q: Quadratic, w: Array, k: tuple[int, ...], orthogonal: bool, *, sweeps: int = 6, tol: float = 1e-9
+) -> Array:
+    """Ascend the explained variance by exact updates of one column at a time, support included.
+
+    A column is updated again only once another has moved.
+    """
+    value, r = explained(q, w), w.shape[1]
+    stale = set(range(r))
+    for _ in range(sweeps):
+        before = value
+        for j in range(r):
+            if j not in stale:
+                continue
+            stale.discard(j)
+            x, value = _update_column(q, w, j, k[j], orthogonal, value)
+            if float(np.abs(np.abs(x) - np.abs(w[:, j])).max()) > 1e-9:
+                stale |= set(range(r)) - {j}
+            w = w.copy()
+            w[:, j] = x
+        if not stale or value <= before * (1.0 + tol):
+            break
+    return w
+
+
+def _update_column(q: Quadratic, w: Array, j: int, k: int, orthogonal: bool, value: float) -> tuple[Array, float]:
+    """Power steps on column j's support, each followed by the exact refit; then swaps of its weakest entries."""
+    span = Span.of(q, np.delete(w, j, axis=1), orthonormal=orthogonal)
+    x, support, swaps, base = w[:, j], np.flatnonzero(w[:, j]), 0, span.explained
+    score = None
+    for _ in range(12):
+        trial, gain = leading_on_support(q, support, span, orthogonal=orthogonal)
+        new = base + gain
+        if new > value * (1.0 + 1e-12) or (swaps == 0 and new >= value * (1.0 - 1e-12)):
+            x, value, swaps = trial, max(new, value), 0
+            score = _power_step(q, x, span)
+            proposed = largest(score, k)
+            if not np.array_equal(proposed, support):
+                support = proposed
+                continue
+        if swaps == _SWAPS:
+            break
+        swaps += 1
+        score = _power_step(q, x, span) if score is None else score
+        support = _swapped(x, score, k, swaps)
+    return x, value
+
+
+def _power_step(q: Quadratic, x: Array, span: Span) -> Array:
+    """A step along the gradient of the gain, long enough to be a power step where x is orthogonal to the span."""
+    inside = span.off(x)
+    y = q @ inside
+    if q.shift:
+        y += q.shift * inside
+    y = span.off(y)
+    gain = float(y @ x) / max(float(inside @ inside), 1e-300)
+    return y + gain * (x - inside)
+
+
+def _swapped(x: Array, score: Array, k: int, n: int) -> Index:
+    """The support of x with its n weakest entries exchanged for the n best-scored outside it."""
+    support = np.flatnonzero(x)
+    n = min(n, k, len(x) - len(support))
+    kept = support[np.argsort(-np.abs(x[support]), kind="stable")[: k - n]]
+    free = np.flatnonzero(x == 0.0)
+    return np.sort(np.concatenate([kept, free[largest(score[free], n)]]))
+
+
+def explained(q: Quadratic, w: Array) -> float:
+    """``tr((w' w)^-1 w' S w)`` for the S the quadratic stands for."""
+    return explained_by(w, q @ w + q.shift * w)
+
+
+def explained_by(w: Array, product: Array) -> float:
+    """``tr((w' w)^-1 w' S w)`` for a known product Sw."""
+    if w.shape[1] == 0:
+        return 0.0
+    gram = w.T @ w
+    if float(np.abs(gram - np.diag(gram.diagonal())).max()) <= 1e-14:
+        return float((np.einsum("ij,ij->j", w, product) / np.maximum(gram.diagonal(), 1e-300)).sum())
+    return float(np.trace(np.linalg.lstsq(gram, w.T @ product, rcond=1e-12)[0]))
+
+
+def orthogonalise(q: Quadratic, w: Array) -> Array:
+    """Columns made orthogonal in turn, each on its own support; on a free row where that support is exhausted.
+
+    Where no row is free either, the heaviest coordinates serve: they are orthogonal, whatever came before.
+    """
+    z = np.zeros_like(w)
+    for j in range(w.shape[1]):
+        support = np.flatnonzero(w[:, j])
+        x, _ = leading_on_support(q, support, Span(z[:, :j], z[:, :j]), orthogonal=True)
+        if not x.any():
+            weight = q.diagonal()
+            free = np.flatnonzero(~z[:, :j].any(axis=1))
+            if not len(free):
+                return np.asarray(np.eye(len(w))[:, largest(weight, w.shape[1])])
+            x[free[np.argmax(weight[free])]] = 1.0
+        z[:, j] = x
+    return z
