@@ -151,7 +151,7 @@ def proximal_point(
     r (r + 1) / 2 unknowns; semi-smooth Newton with a residual check, warm-started by the last multiplier.
     """
     forward = w + 2.0 * step * half
-    eye2, threshold = 2.0 * np.eye(w.shape[1]), step * lam
+    eye2, threshold, damping = 2.0 * np.eye(w.shape[1]), step * lam, 1e-10 * float(step.min())
 
     def trial(lagrange: Array) -> tuple[Array, Array]:
         z = soft_threshold(forward - (w @ lagrange) * step, threshold)
@@ -166,7 +166,7 @@ def proximal_point(
         mask = (z != 0.0) * step
         normal = normal_matrix(w, mask)
         # damping: where a pair of columns shares no support yet, the dual is flat and its Newton step unbounded
-        normal.flat[:: len(normal) + 1] += 1e-10 * float(step.min())
+        normal.flat[:: len(normal) + 1] += damping
         newton = solve_symmetric(normal, excess)
         t = 1.0
         for _ in range(6):

@@ -8,7 +8,8 @@ Array = NDArray[np.float64]
 
 def soft_threshold(x: Array, threshold: ArrayLike) -> Array:
     """Argmin over z of ½‖z − x‖² + Σ t|z|; the threshold t broadcasts, so each column may have its own."""
-    return np.asarray(x - np.clip(x, -np.asarray(threshold), threshold))
+    threshold = np.asarray(threshold)
+    return np.asarray(x - np.minimum(np.maximum(x, -threshold), threshold))
 
 
 def smooth_abs(x: Array, mu: float) -> Array:

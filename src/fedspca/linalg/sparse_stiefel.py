@@ -7,6 +7,7 @@ system in the r (r + 1) / 2 free entries of ``L``, whatever d is.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,28 @@ from fedspca.linalg.small import solve_positive
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Index = NDArray[np.intp]
 
+_FEW = 4  # columns up to which one product assembles the normal matrix faster than a gather
 _RIDGE = 1e-14  # disjoint supports make a constraint vacuous: its row of the normal matrix is zero
 
 
+class _Pairs(NamedTuple):
+    """Tables for the pairs i <= j of r columns."""
+
+    first: Index
+    second: Index
+    upper: Index  # where the pairs are in a flattened r x r matrix
+    full: Index  # r x r: which pair an entry of a symmetric matrix belongs to
+    double: Array  # r x r: 2 on the diagonal, 1 off it
+    assemble: Array | None  # from r Gram matrices to the normal matrix, as one product, where r is small
+    gather: Index
+    delta: Array
+
+
 @lru_cache(maxsize=64)
-def _pair_tables(r: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], Array]:
-    """Indices of the upper triangle, and the gather that assembles the normal matrix from r Gram matrices."""
+def _pair_tables(r: int) -> _Pairs:
+    """Indices of the upper triangle, and what assembles the normal matrix from r Gram matrices."""
     i, j = np.triu_indices(r)
     a, b, k, m = i[:, None], j[:, None], i[None, :], j[None, :]
     terms = ((a == k, a, b, m), (a == m, a, b, k), (b == k, b, a, m), (b == m, b, a, k))
@@ -29,7 +45,11 @@ def _pair_tables(r: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np
     index[i, j] = index[j, i] = np.arange(len(i))
     gather = np.stack([index[p, q] * r + g for _, g, p, q in terms])
     delta = np.stack([np.broadcast_to(same, gather.shape[1:]).astype(float) for same, *_ in terms])
-    return i, j, gather, delta
+    assemble = None
+    if r <= _FEW:
+        assemble = np.zeros((len(i) * r, len(i) ** 2))
+        np.add.at(assemble, (gather.reshape(4, -1), np.arange(len(i) ** 2)[None, :]), delta.reshape(4, -1))
+    return _Pairs(i, j, i * r + j, index, 1.0 + np.eye(r), assemble, gather, delta)
 
 
 def normal_matrix(w: Array, mask: Array) -> Array:
@@ -37,24 +57,24 @@ def normal_matrix(w: Array, mask: Array) -> Array:
 
     ``mask`` may carry positive column weights: the Gram is then that of the weighted inner product.
     """
-    i, j, gather, delta = _pair_tables(w.shape[1])
-    columns = np.ascontiguousarray(w.T)
-    grams = (
-        columns[i] * columns[j]
-    ) @ mask  # entry (p, q), g: the inner product of w_p and w_q over column g's support
-    return np.asarray(np.einsum("tij,tij->ij", grams.ravel()[gather], delta))
+    pairs = _pair_tables(w.shape[1])
+    columns = w.T
+    # entry (p, q), g: the inner product of w_p and w_q over column g's support
+    grams = ((columns[pairs.first] * columns[pairs.second]) @ mask).ravel()
+    if pairs.assemble is not None:
+        return (grams @ pairs.assemble).reshape(len(pairs.first), -1)
+    return np.asarray(np.einsum("tij,tij->ij", grams[pairs.gather], pairs.delta))
 
 
 def solve_symmetric(normal: Array, rhs: Array) -> Array:
-    """The symmetric L with ``normal @ vec(L) = vec(rhs)``, least norm where a constraint is vacuous."""
-    r = rhs.shape[0]
-    i, j, _, _ = _pair_tables(r)
-    ridge = _RIDGE * max(float(normal.diagonal().max()), 1e-300)
-    normal = normal.copy()
-    normal.flat[:: len(i) + 1] += ridge
-    half = np.zeros((r, r))
-    half[i, j] = solve_positive(normal, rhs[i, j])
-    return half + half.T
+    """The symmetric L with ``normal @ vec(L) = vec(rhs)``, least norm where a constraint is vacuous.
+
+    The ridge that makes it so is added to ``normal`` in place.
+    """
+    pairs = _pair_tables(rhs.shape[0])
+    normal.flat[:: len(normal) + 1] += _RIDGE * max(float(normal.diagonal().max()), 1e-300)
+    solution = solve_positive(normal, rhs.take(pairs.upper))
+    return np.asarray(solution.take(pairs.full) * pairs.double)
 
 
 def symmetric_inverse(normal: Array) -> Array:
@@ -79,10 +99,9 @@ class Tangent:
     def multiplier(self, y: Array) -> Array:
         """Argmin over symmetric L of ``||mask * (y - w L)||_F``; ``y`` must vanish off the support."""
         z = self.w.T @ y
-        i, j, _, _ = _pair_tables(z.shape[0])
-        half = np.zeros_like(z)
-        half[i, j] = self.inverse @ (z + z.T)[i, j]
-        return half + half.T
+        pairs = _pair_tables(z.shape[0])
+        solution = self.inverse @ (z + z.T).take(pairs.upper)
+        return np.asarray(solution.take(pairs.full) * pairs.double)
 
     def project(self, y: Array) -> Array:
         """Argmin over tangent D of ``||D - y||_F``; ``y`` must vanish off the support."""
@@ -98,9 +117,9 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
     """
     support = (z != 0.0).astype(float) if mask is None else mask
     norms = np.sqrt(np.einsum("ij,ij->j", z, z))
-    if not np.all(norms > 0.0):
+    if not float(norms.min()) > 0.0:
         return None
-    w = np.asarray(z / norms)
+    w = z / norms
     eye = np.eye(z.shape[1])
     previous = np.inf
     for _ in range(max_iter):
@@ -108,7 +127,7 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
         size = float(np.abs(excess).max())
         if size <= tol or (size <= 1e3 * tol and size >= 0.5 * previous):
             return w
-        if not np.isfinite(size) or size > 1e3:
+        if not size <= 1e3:  # not a number, or diverging
             return None
         previous = size
         w = w - support * (w @ solve_symmetric(normal_matrix(w, support), excess))
