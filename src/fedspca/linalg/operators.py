@@ -19,18 +19,26 @@ from fedspca.linalg.stiefel import project_out
 Array = NDArray[np.float64]
 Rows: TypeAlias = NDArray[np.floating] | sp.csr_array | sp.csr_matrix
 
-BLOCK_BYTES = 8 << 20  # a block in double precision; both products with it then find it in the cache
+BLOCK_BYTES = 2 << 20  # a block in double precision; what is done with it next then finds it in the cache
+BLOCK_ROWS = 256  # of a product: each block adds to all of AᵀAx, and fewer rows would not be worth that
+CSR_ROWS = 1 << 16  # the same for sparse rows, which bring little to so many features
+COPY_BYTES = 64 << 20  # the most that a block may take where it has to be converted
+SKETCH_COLUMNS = 16  # a first question of this many asks for a subspace
 GRAM_MAX_FEATURES = 4096  # a Gram matrix of this many features takes 128 MB
 
 
-def row_blocks(rows: Rows, fill: Array | None = None) -> Iterator[Rows]:
+def row_blocks(rows: Rows, fill: Array | None = None, *, least: int = 1) -> Iterator[Rows]:
     """Split the rows into consecutive blocks, dense ones in double precision, that fit the cache.
 
-    Missing values (NaN) take the feature's value of ``fill`` where that is given.
+    Missing values (NaN) take the feature's value of ``fill`` where that is given. ``least`` rows stand together even
+    where they do not fit, unless they would have to be copied and are huge.
     """
     n, d = rows.shape
-    per_row = 8 * d if isinstance(rows, np.ndarray) else 16 * max(1, rows.nnz // max(n, 1))
-    step = max(1, BLOCK_BYTES // max(per_row, 1))
+    dense = isinstance(rows, np.ndarray)
+    per_row = max(1, 8 * d if dense else 16 * (rows.nnz // max(n, 1)))
+    if dense and (rows.dtype != np.float64 or fill is not None):
+        least = min(least, COPY_BYTES // per_row)
+    step = max(1, BLOCK_BYTES // per_row, least)
     for start in range(0, n, step):
         block = rows[start : start + step] if step < n else rows
         block = block.astype(np.float64, copy=False)
@@ -129,7 +137,7 @@ class StandardisedRows:
         self.mean = mean
         self.scale = scale
         self._fill = mean if missing else None
-        self.columns_multiplied = 0
+        self.columns_multiplied = self.columns_expected = 0
         self._gram: Array | None = None
 
     def gram_product(self, x: Array) -> Array:
@@ -140,7 +148,8 @@ class StandardisedRows:
         shift = self.mean @ scaled
         product = np.zeros(x.shape)
         score_sums = np.zeros(x.shape[1])
-        for block in row_blocks(self.rows, self._fill):
+        least = BLOCK_ROWS if isinstance(self.rows, np.ndarray) else CSR_ROWS
+        for block in row_blocks(self.rows, self._fill, least=least):
             scores = thin_product(block, scaled) - shift
             product += thin_product(block.T, scores)
             score_sums += scores.sum(axis=0)
@@ -159,14 +168,17 @@ class StandardisedRows:
     def _gram_pays(self, columns: int) -> bool:
         """Whether to use the d × d Gram: rent products until they have cost as much as buying it.
 
-        A product with m columns costs 4ndm operations and the Gram about nd², so whatever is asked later, the total
-        is at most twice the better choice. A CSR site is never densified, and a wide one never gains.
+        A product with m columns costs 4ndm operations and the Gram nd², two thirds of it in time as it runs nearer to
+        the peak. A sketch of many columns is the first of a block Krylov start: it counts for the three rounds that
+        follow from it. A CSR site is never densified, and a wide one never gains.
         """
         n, d = self.rows.shape
         if not isinstance(self.rows, np.ndarray) or n < d or d > GRAM_MAX_FEATURES:
             return False
+        if self.columns_multiplied == 0 and columns >= SKETCH_COLUMNS:
+            self.columns_expected = 3 * columns
         self.columns_multiplied += columns
-        return bool(4 * self.columns_multiplied > d)
+        return bool(6 * max(self.columns_multiplied, self.columns_expected) > d)
 
     def _gram_matrix(self) -> Array:
         if self._gram is None:

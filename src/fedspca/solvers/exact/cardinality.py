@@ -59,9 +59,11 @@ class Cardinality:
         part = nystrom.predictor(model).rows(rows)
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows])
         worth = 1 if warm is None else 3 if r <= 2 else 5  # a first look only has to show the model sparse columns
-        refined = _by_variance(part, [refine(part, w, self.k, self.orthogonal) for w in trials[:worth]])
+        refined = _by_variance(part, [refine(part, w, self.k, self.orthogonal, swaps=0) for w in trials[:worth]])
         enough = 0.97 * explained(part, refined[0])  # a point this far behind will not win, nor teach much
         kept = [w for w in _distinct(refined)[:3] if explained(part, w) >= enough]
+        if warm is not None:
+            kept = _distinct(_by_variance(part, [refine(part, w, self.k, self.orthogonal) for w in kept]))
         return [scatter(w, rows, model.n_features) for w in kept]
 
     def _trials(self, part: Quadratic, basis: Array, rotations: Array, warm: Array | None) -> list[Array]:

@@ -12,7 +12,7 @@ from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_SWAPS = 2
+_SWAPS = 2  # entries that an update tries to exchange, once power steps change the support no more
 
 
 @dataclass(frozen=True)
@@ -122,33 +122,40 @@ def leading_on_support(q: Quadratic, support: Index, span: Span, *, orthogonal: 
     if len(support) == 0:
         return x, -np.inf
     core = q.block(support)
+    core.flat[:: len(core) + 1] += q.shift
     u = span.basis[support]
     if not u.any():  # common: supports are disjoint, and the span does not matter
         values, vectors = largest_eigenpairs(core, 1)
         x[support] = vectors[:, 0]
-        return x, float(values[0]) + q.shift
-    best, gain = _orthogonal_to(u, core) if orthogonal else _off(u, core, span.image[support], span, q.shift)
-    if best is None:
-        return x, -np.inf
-    x[support] = best
-    return x, gain + q.shift if orthogonal else gain
+        return x, float(values[0])
+    best, gain = _orthogonal_to(u, core) if orthogonal else _off(u, core, span.image[support], span)
+    if best is not None:
+        x[support] = best
+    return x, gain
 
 
 def _orthogonal_to(u: Array, core: Array) -> tuple[Array | None, float]:
-    """Argmax of ``x' core x`` over unit x with ``u' x = 0``."""
-    left, sizes, _, _ = lapack.dgesdd(u)
-    null = left[:, int(np.count_nonzero(sizes > 1e-10)) :]
+    """Argmax of ``x' core x`` over unit x with ``u' x = 0``, core positive semi-definite."""
+    left, sizes, _, _ = lapack.dgesdd(u, full_matrices=0)
+    left = left[:, : int(np.count_nonzero(sizes > 1e-10))]
+    cross = left @ (left.T @ core)
+    inside = core - cross - (cross - (cross @ left) @ left.T).T
+    values, vectors = largest_eigenpairs(inside, 1)
+    if float(values[0]) > 1e-9 * float(core.diagonal().max()):
+        x = vectors[:, 0] - left @ (left.T @ vectors[:, 0])
+        return x / np.sqrt(x @ x), float(values[0])
+    # nothing but zeros left: the null space must be looked at itself
+    null = lapack.dgesdd(u)[0][:, left.shape[1] :]
     if null.shape[1] == 0:
         return None, -np.inf
     values, vectors = largest_eigenpairs(null.T @ core @ null, 1)
     return null @ vectors[:, 0], float(values[0])
 
 
-def _off(u: Array, core: Array, image: Array, span: Span, shift: float) -> tuple[Array | None, float]:
+def _off(u: Array, core: Array, image: Array, span: Span) -> tuple[Array | None, float]:
     """Argmax of ``x' P S P x / x' P x`` over unit x on the support."""
     cross = u @ (image - 0.5 * (u @ (span.basis.T @ span.image))).T
     core = core - cross - cross.T
-    core.flat[:: len(core) + 1] += shift
     metric = -(u @ u.T)
     metric.flat[:: len(core) + 1] += 1.0
     sizes, axes = eigenpairs(metric)
@@ -162,7 +169,7 @@ def _off(u: Array, core: Array, image: Array, span: Span, shift: float) -> tuple
 
 
 def refine(
-    q: Quadratic, w: Array, k: tuple[int, ...], orthogonal: bool, *, sweeps: int = 6, tol: float = 1e-9
+    q: Quadratic, w: Array, k: tuple[int, ...], orthogonal: bool, *, swaps: int = _SWAPS, sweeps: int = 6
 ) -> Array:
     """Ascend the explained variance by exact updates of one column at a time, support included.
 
@@ -176,17 +183,19 @@ def refine(
             if j not in stale:
                 continue
             stale.discard(j)
-            x, value = _update_column(q, w, j, k[j], orthogonal, value)
+            x, value = _update_column(q, w, j, k[j], orthogonal, value, swaps)
             if float(np.abs(np.abs(x) - np.abs(w[:, j])).max()) > 1e-9:
                 stale |= set(range(r)) - {j}
             w = w.copy()
             w[:, j] = x
-        if not stale or value <= before * (1.0 + tol):
+        if not stale or value <= before * (1.0 + 1e-9):
             break
     return w
 
 
-def _update_column(q: Quadratic, w: Array, j: int, k: int, orthogonal: bool, value: float) -> tuple[Array, float]:
+def _update_column(
+    q: Quadratic, w: Array, j: int, k: int, orthogonal: bool, value: float, most: int
+) -> tuple[Array, float]:
     """Power steps on column j's support, each followed by the exact refit; then swaps of its weakest entries."""
     span = Span.of(q, np.delete(w, j, axis=1), orthonormal=orthogonal)
     x, support, swaps, base = w[:, j], np.flatnonzero(w[:, j]), 0, span.explained
@@ -201,7 +210,7 @@ def _update_column(q: Quadratic, w: Array, j: int, k: int, orthogonal: bool, val
             if not np.array_equal(proposed, support):
                 support = proposed
                 continue
-        if swaps == _SWAPS:
+        if swaps == most:
             break
         swaps += 1
         score = _power_step(q, x, span) if score is None else score

@@ -188,8 +188,8 @@ def _plan(problem: Problem, state: State, answer: Array) -> State:
         candidates = tuple(problem.start(state.model, state.n_components, state.rotations[:0], None)[:1])
         return replace(state, asked=_orthonormal(np.hstack([*candidates, answer])), candidates=candidates)
     nth = number - state.power_rounds - 1
-    if nth == 2 and len(state.candidates) == 1:  # starts that all ended in one point leave nothing to search for
-        state = replace(state, search_rounds=2)
+    if nth == min(2, state.n_components - 1) and len(state.candidates) == 1:
+        state = replace(state, search_rounds=nth)  # starts that all ended in one point leave nothing to search for
     if nth < state.search_rounds or state.incumbent is None:
         candidates = _searched(problem, state, nth)
     else:

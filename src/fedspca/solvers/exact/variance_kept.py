@@ -102,23 +102,31 @@ def sparsest(q: Quadratic, w: Array, target: float, *, max_iter: int = 9) -> Arr
     The first guess drops the entries whose first-order loss adds up to the allowance; every trial is refitted on
     its support, so the answer lies below it.
     """
-    spare = variance(q, w) - target
-    if spare < 0.0:
+    value = variance(q, w)
+    if value < target:
         return grow(q, w, target)
-    best, upper, lower = w, int(np.count_nonzero(w)), w.shape[1] - 1
-    guess = _first_guess(w, np.einsum("ij,ij->j", w, q @ w + q.shift * w), spare)
+    best, upper, lower, least = w, int(np.count_nonzero(w)), w.shape[1] - 1, 0.0
+    guess = _first_guess(w, np.einsum("ij,ij->j", w, q @ w + q.shift * w), value - target)
     for _ in range(max_iter):
         if upper - lower <= max(1, upper // 64):
             break
         trial = min(max(guess, lower + 1), upper - 1)
         z = fit_cardinality(q, best, trial)
-        if z is not None and variance(q, z) >= target:
-            best, upper = z, int(np.count_nonzero(z))
-            guess = int(0.75 * upper) if lower < 0.5 * upper else (upper + lower) // 2
+        reached = -np.inf if z is None else variance(q, z)
+        if z is not None and reached >= target:
+            best, upper, value = z, int(np.count_nonzero(z)), reached
         else:
-            lower = trial
-            guess = (upper + lower) // 2
+            lower, least = trial, max(reached, least)
+        guess = _next_guess(lower, upper, least, value, target)
     return best
+
+
+def _next_guess(lower: int, upper: int, least: float, most: float, target: float) -> int:
+    """Where a straight line between the two ends meets the target, but well inside: refits bend it."""
+    if lower < 0.5 * upper:  # the lower end is no more than a guess
+        return int(0.75 * upper)
+    share = (target - least) / max(most - least, 1e-300)
+    return lower + round((upper - lower) * min(max(share, 0.2), 0.8))
 
 
 def fit_cardinality(q: Quadratic, w: Array, n: int, *, n_iter: int = 1) -> Array | None:
