@@ -73,14 +73,14 @@ def polish(
     max_newton, max_cg = (min(max_newton, 2), 12) if rough else (max_newton, 40)
     scale = 2.0 * float(np.linalg.norm(half)) or 1.0
     keep = np.flatnonzero(w.any(axis=1))
-    part = p.rows(keep, often=max_newton > 1)
+    part = p if len(keep) == len(w) else p.rows(keep, often=max_newton > 1)
     wk, slope, moved = w[keep], 2.0 * half[keep], False
     for _ in range(max_newton):
         mask = (wk != 0.0).astype(float)
         tangent = Tangent.at(wk, mask)
-        slope = mask * (slope - p.lam * np.sign(wk))
-        multiplier = tangent.multiplier(slope)
-        gradient = slope - mask * (wk @ multiplier)
+        pull = mask * (slope - p.lam * np.sign(wk))
+        multiplier = tangent.multiplier(pull)
+        gradient = pull - mask * (wk @ multiplier)
         size = float(np.sqrt(np.vdot(gradient, gradient)))
         if size <= tol * scale:
             break
@@ -95,6 +95,8 @@ def polish(
         slope = 2.0 * (part.quadratic.outer(accepted[2]) + part.linear)
     if not moved:
         return w, half, value, multiplier
+    if part is p:
+        return wk, 0.5 * slope, value, multiplier
     w = np.zeros_like(w)
     w[keep] = wk
     return w, p.half_gradient(w), value, multiplier

@@ -1,6 +1,7 @@
 """The sparsest loadings that keep a share of what dense PCA explains: the default problem."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class VarianceKept:
         return nystrom.leading(model, r)[1]
 
     def start(self, model: nystrom.NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
-        """The sparsest point from PCA and from its varimax rotation, on the predicted S."""
+        """The sparsest point from PCA or from its varimax rotation, whichever promises more, on the predicted S."""
         values, basis = nystrom.leading(model, r)
         if model.rank == 0:
             return [basis]
@@ -49,16 +50,12 @@ class VarianceKept:
         rows = heavy_rows(basis, max(_ROWS, 2 * _first_guess(basis, values, float(values.sum()) - target)))
         build = nystrom.predictor if len(rows) <= _LARGE else nystrom.majoriser
         part = build(model).rows(rows)
-        points = rotated(basis, rotations[:0])
-        # a first look only has to show the model sparse columns; varimax is usually the sparser
-        points = points[-1:] if warm is None or len(rows) > _LARGE else points
-        inside = [np.linalg.qr(w[rows])[0] if len(rows) < len(w) else w for w in points]
-        found = [
-            w for w in (sparsest(part, w, target, max_iter=4 if warm is None else 9) for w in inside) if w is not None
-        ]
-        if not found:  # the rows in sight do not hold enough variance: the dense answer is feasible
+        inside = [_orthonormal_rows(w, rows) for w in rotated(basis, rotations[:0])]
+        w = min(inside, key=lambda w: _first_guess(w, *_spare(part, w, target)))
+        # a first look only has to show the model sparse columns
+        best = sparsest(part, w, target, max_iter=3 if warm is None else 9)
+        if best is None:  # the rows in sight do not hold enough variance: the dense answer is feasible
             return [basis]
-        best = min(found, key=lambda w: (np.count_nonzero(w), -variance(part, w)))
         return [scatter(best, rows, model.n_features)]
 
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
@@ -76,10 +73,10 @@ class VarianceKept:
             found = grow(part, w, target)
             return [basis if found is None else scatter(found, rows, model.n_features)]
         worthwhile = int(np.count_nonzero(w) - max(1.0, self.patience * np.count_nonzero(w)))
-        found = fit_cardinality(part, w, worthwhile, n_iter=2) if worthwhile >= r else None
-        if found is None or variance(part, found) < target:
+        fit = fit_cardinality(part, w, worthwhile, n_iter=2) if worthwhile >= r else None
+        if fit is None or fit.variance < target:
             return []
-        found = sparsest(part, found, target)
+        found = sparsest(part, fit.w, target)
         return [] if found is None else [scatter(found, rows, model.n_features)]
 
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
@@ -91,32 +88,28 @@ class VarianceKept:
         return Assessment(nonzero if short <= 1e-9 else w.size * (1.0 + short), kept, False)
 
 
-def variance(q: Quadratic, w: Array) -> float:
-    """``tr(w' S w)`` for orthonormal w and the S the quadratic stands for."""
-    return q.energy(w) + q.shift * float(w.shape[1])
-
-
 def sparsest(q: Quadratic, w: Array, target: float, *, max_iter: int = 9) -> Array | None:
     """Argmin ``||w||_0`` subject to ``tr(w' S w) >= target``, by bisection over the number of non-zeros.
 
     The first guess drops the entries whose first-order loss adds up to the allowance; every trial is refitted on
     its support, so the answer lies below it.
     """
-    value = variance(q, w)
-    if value < target:
+    losses, spare = _spare(q, w, target)
+    if spare < 0.0:
         return grow(q, w, target)
-    best, upper, lower, least = w, int(np.count_nonzero(w)), w.shape[1] - 1, 0.0
-    guess = _first_guess(w, np.einsum("ij,ij->j", w, q @ w + q.shift * w), value - target)
+    best, upper, value = w, int(np.count_nonzero(w)), target + spare
+    lower, least = w.shape[1] - 1, 0.0
+    guess, step = _first_guess(w, losses, spare), _ascent(q, w)
     for _ in range(max_iter):
         if upper - lower <= max(1, upper // 64):
             break
         trial = min(max(guess, lower + 1), upper - 1)
-        z = fit_cardinality(q, best, trial)
-        reached = -np.inf if z is None else variance(q, z)
-        if z is not None and reached >= target:
-            best, upper, value = z, int(np.count_nonzero(z)), reached
+        fit = _truncated(q, step, trial)
+        if fit is not None and fit.variance >= target:
+            best, upper, value = fit.w, int(np.count_nonzero(fit.w)), fit.variance
+            step = _ascent(q, best)
         else:
-            lower, least = trial, max(reached, least)
+            lower, least = trial, least if fit is None else max(fit.variance, least)
         guess = _next_guess(lower, upper, least, value, target)
     return best
 
@@ -129,25 +122,50 @@ def _next_guess(lower: int, upper: int, least: float, most: float, target: float
     return lower + round((upper - lower) * min(max(share, 0.2), 0.8))
 
 
-def fit_cardinality(q: Quadratic, w: Array, n: int, *, n_iter: int = 1) -> Array | None:
+class Fit(NamedTuple):
+    """Loadings and the variance that they explain."""
+
+    w: Array
+    variance: float
+
+
+def fit_cardinality(q: Quadratic, w: Array, n: int, *, n_iter: int = 1) -> Fit | None:
     """Argmax ``tr(w' S w)`` over w in St(d, r), ``||w||_0 <= n``: hard thresholding, then Newton on the support."""
+    fit = None
     for _ in range(n_iter):
-        product = q @ w
-        multiplier = w.T @ product
-        weight = np.maximum(np.diag(multiplier), 1e-3 * float(np.abs(multiplier).max()) + 1e-300)
-        step = w + (product - w @ (0.5 * (multiplier + multiplier.T))) / weight
-        score = np.abs(step) * np.sqrt(weight)
-        cut = np.partition(score, score.size - n, axis=None)[score.size - n] if n < score.size else -1.0
-        z = retract(np.where(score >= cut, step, 0.0))
-        if z is None:
-            return None
-        if n <= _LARGE:  # beyond, a refit buys less than it costs
-            z = polish_free(q, z, 1)
-        same = np.array_equal(z != 0.0, w != 0.0)
-        w = z
-        if same:
+        fit = _truncated(q, _ascent(q, w), n)
+        if fit is None or np.array_equal(fit.w != 0.0, w != 0.0):
             break
-    return w
+        w = fit.w
+    return fit
+
+
+def _ascent(q: Quadratic, w: Array) -> tuple[Array, Array]:
+    """A step along the gradient, and what each of its entries is worth."""
+    product = q @ w
+    multiplier = w.T @ product
+    weight = np.maximum(np.diag(multiplier), 1e-3 * float(np.abs(multiplier).max()) + 1e-300)
+    step = w + (product - w @ (0.5 * (multiplier + multiplier.T))) / weight
+    return step, np.abs(step) * np.sqrt(weight)
+
+
+def _truncated(q: Quadratic, ascent: tuple[Array, Array], n: int) -> Fit | None:
+    """The n entries of a step that are worth most, made orthonormal and refitted on their rows."""
+    step, score = ascent
+    cut = np.partition(score, score.size - n, axis=None)[score.size - n] if n < score.size else -1.0
+    rows = np.flatnonzero((score >= cut).any(axis=1))
+    z = retract(np.where(score[rows] >= cut, step[rows], 0.0))
+    if z is None:
+        return None
+    part = q.rows(rows, often=False)
+    if n <= _LARGE:  # beyond, a refit buys less than it costs
+        p = Surrogate(part, np.zeros_like(z), np.zeros(z.shape[1]))
+        value, half_way = p.trial(z)
+        z, _, value, _ = polish(p, z, part.outer(half_way), value, 1e-5, max_newton=1, keep_signs=False)
+        explained = -value
+    else:
+        explained = part.energy(z)
+    return Fit(scatter(z, rows, len(step)), explained + q.shift * float(z.shape[1]))
 
 
 def grow(q: Quadratic, w: Array, target: float) -> Array | None:
@@ -156,18 +174,23 @@ def grow(q: Quadratic, w: Array, target: float) -> Array | None:
     while n < w.size:
         n = min(w.size, n + max(w.shape[1], int(step * n)))
         step = min(2.0 * step, 0.5)
-        z = fit_cardinality(q, w, n)
-        if z is not None:
-            w = z
-            if variance(q, w) >= target:
+        fit = fit_cardinality(q, w, n)
+        if fit is not None:
+            w = fit.w
+            if fit.variance >= target:
                 return w
     return None
 
 
-def polish_free(q: Quadratic, w: Array, n: int) -> Array:
-    """Newton steps for ``tr(w' S w)`` on the support of w."""
-    p = Surrogate(q, np.zeros_like(w), np.zeros(w.shape[1]))
-    return polish(p, w, p.half_gradient(w), p.value(w), 1e-5, max_newton=n, keep_signs=False)[0]
+def _orthonormal_rows(w: Array, rows: NDArray[np.intp]) -> Array:
+    """Some rows of orthonormal columns, made orthonormal again."""
+    return np.linalg.qr(w[rows])[0] if len(rows) < len(w) else w
+
+
+def _spare(q: Quadratic, w: Array, target: float) -> tuple[Array, float]:
+    """The variance of each column, and what they have together beyond the target."""
+    variances = np.einsum("ij,ij->j", w, q @ w) + q.shift
+    return variances, float(variances.sum()) - target
 
 
 def _first_guess(w: Array, values: Array, spare: float) -> int:
