@@ -62,8 +62,9 @@ class Cardinality:
         refined = _by_variance(part, [refine(part, w, self.k, self.orthogonal, swaps=0) for w in trials[:worth]])
         enough = 0.97 * explained(part, refined[0])  # a point this far behind will not win, nor teach much
         kept = [w for w in _distinct(refined)[:3] if explained(part, w) >= enough]
-        if warm is not None:
-            kept = _distinct(_by_variance(part, [refine(part, w, self.k, self.orthogonal) for w in kept]))
+        if warm is not None:  # swaps cost most of the time: with two components the best point alone deserves them
+            last = [refine(part, w, self.k, self.orthogonal) for w in (kept[:1] if r <= 2 else kept)]
+            kept = _distinct(_by_variance(part, last + kept[len(last) :]))
         return [scatter(w, rows, model.n_features) for w in kept]
 
     def _trials(self, part: Quadratic, basis: Array, rotations: Array, warm: Array | None) -> list[Array]:

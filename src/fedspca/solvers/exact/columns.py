@@ -12,7 +12,7 @@ from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_SWAPS = 2  # entries that an update tries to exchange, once power steps change the support no more
+SWAPS = 2  # entries that an update tries to exchange, once power steps change the support no more
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,11 @@ def leading_on_support(q: Quadratic, support: Index, span: Span, *, orthogonal: 
 
 def _orthogonal_to(u: Array, core: Array) -> tuple[Array | None, float]:
     """Argmax of ``x' core x`` over unit x with ``u' x = 0``, core positive semi-definite."""
-    left, sizes, _, _ = lapack.dgesdd(u, full_matrices=0)
-    left = left[:, : int(np.count_nonzero(sizes > 1e-10))]
+    if u.shape[1] == 1:
+        left = u / np.sqrt(float(u[:, 0] @ u[:, 0]))
+    else:
+        left, sizes, _, _ = lapack.dgesdd(u, full_matrices=0)
+        left = left[:, : int(np.count_nonzero(sizes > 1e-10))]
     cross = left @ (left.T @ core)
     inside = core - cross - (cross - (cross @ left) @ left.T).T
     values, vectors = largest_eigenpairs(inside, 1)
@@ -169,7 +172,7 @@ def _off(u: Array, core: Array, image: Array, span: Span) -> tuple[Array | None,
 
 
 def refine(
-    q: Quadratic, w: Array, k: tuple[int, ...], orthogonal: bool, *, swaps: int = _SWAPS, sweeps: int = 6
+    q: Quadratic, w: Array, k: tuple[int, ...], orthogonal: bool, *, swaps: int = SWAPS, sweeps: int = 6
 ) -> Array:
     """Ascend the explained variance by exact updates of one column at a time, support included.
 
@@ -231,11 +234,15 @@ def _power_step(q: Quadratic, x: Array, span: Span) -> Array:
 
 def _swapped(x: Array, score: Array, k: int, n: int) -> Index:
     """The support of x with its n weakest entries exchanged for the n best-scored outside it."""
-    support = np.flatnonzero(x)
+    support = x.nonzero()[0]
     n = min(n, k, len(x) - len(support))
-    kept = support[np.argsort(-np.abs(x[support]), kind="stable")[: k - n]]
-    free = np.flatnonzero(x == 0.0)
-    return np.sort(np.concatenate([kept, free[largest(score[free], n)]]))
+    weight = np.abs(x[support])
+    kept = support[weight.argsort(kind="stable")[::-1][: k - n]]
+    outside = np.abs(score)
+    outside[support] = -1.0
+    swapped = np.concatenate([kept, outside.argpartition(len(x) - n)[len(x) - n :] if n else kept[:0]])
+    swapped.sort()
+    return np.asarray(swapped)
 
 
 def explained(q: Quadratic, w: Array) -> float:
