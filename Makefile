@@ -8,8 +8,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: .venv/.core
 	$(BIN)/python -m fedspca.demo build/demo.html
 
-test: .venv/.test
-	$(BIN)/python -m pytest -n 2
+test: .venv/.test # two workers, so one BLAS thread each
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 check: .venv/.check
 	$(BIN)/ruff check .

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -36,7 +38,13 @@ def test_gram_product_equals_the_formed_matrix(kind, shape, block_bytes, monkeyp
     frame = a_frame(shape[1])
     a = formed(rows, frame)
     deflated = DeflatedRows(StandardisedRows(rows, frame.mean, frame.scale), frame.removed)
-    for columns in (1, 3, 6, 15):  # the later ones pass the point where a tall site caches its Gram
+    for columns, expected in (
+        (1, 1),
+        (3, 1),
+        (6, 100),
+        (15, 100),
+    ):  # a tall site takes its Gram where many are expected
+        deflated = replace(deflated, expected=expected)
         x = rng.standard_normal((shape[1], columns))
         assert np.allclose(deflated.gram_product(x), a.T @ (a @ x), atol=1e-9 * np.abs(a.T @ a).max())
     assert np.isclose(deflated.largest_eigenvalue(), np.linalg.norm(a, 2) ** 2, rtol=0.05)
@@ -60,9 +68,8 @@ def test_large_means_cost_few_digits():
     seen = StandardisedRows(rows, mean, np.ones(8))
     x = rng.standard_normal((8, 2))
     exact = centred.T @ (centred @ x)
-    assert np.abs(seen.gram_product(x) - exact).max() < 1e-7 * np.abs(exact).max()
-    for _ in range(10):  # until the Gram is cached
-        product = seen.gram_product(x)
+    assert np.abs(seen.gram_product(x, expected=1) - exact).max() < 1e-7 * np.abs(exact).max()
+    product = seen.gram_product(x, expected=1000)  # by the Gram
     assert np.abs(product - exact).max() < 1e-9 * np.abs(exact).max()
     assert np.allclose(deviations_from(rows, mean)[1], (centred**2).sum(axis=0), rtol=1e-10)
 

@@ -39,7 +39,7 @@ def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 50
 
     def excess(multiplier: Array) -> Array:
         slack = g - w @ multiplier
-        return slack - np.where(support, target, np.minimum(np.maximum(slack, -lam), lam))
+        return np.asarray(slack - np.where(support, target, np.minimum(np.maximum(slack, -lam), lam)))
 
     multiplier = np.zeros((w.shape[1], w.shape[1]))
     weights = support.astype(float)

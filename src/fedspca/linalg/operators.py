@@ -23,7 +23,8 @@ BLOCK_BYTES = 2 << 20  # a block in double precision; what is done with it next 
 BLOCK_ROWS = 256  # of a product: each block adds to all of AᵀAx, and fewer rows would not be worth that
 CSR_ROWS = 1 << 16  # the same for sparse rows, which bring little to so many features
 COPY_BYTES = 64 << 20  # the most that a block may take where it has to be converted
-SKETCH_COLUMNS = 16  # a first question of this many asks for a subspace
+COLUMNS_OF_A_FIT = 100  # about as many does ExactSPCA multiply
+COLUMNS_OF_CONSENSUS = 1000  # hundreds of rounds
 GRAM_MAX_FEATURES = 4096  # a Gram matrix of this many features takes 128 MB
 
 
@@ -35,7 +36,7 @@ def row_blocks(rows: Rows, fill: Array | None = None, *, least: int = 1) -> Iter
     """
     n, d = rows.shape
     dense = isinstance(rows, np.ndarray)
-    per_row = max(1, 8 * d if dense else 16 * (rows.nnz // max(n, 1)))
+    per_row = max(1, 8 * d if isinstance(rows, np.ndarray) else 16 * (rows.nnz // max(n, 1)))
     if dense and (rows.dtype != np.float64 or fill is not None):
         least = min(least, COPY_BYTES // per_row)
     step = max(1, BLOCK_BYTES // per_row, least)
@@ -137,12 +138,11 @@ class StandardisedRows:
         self.mean = mean
         self.scale = scale
         self._fill = mean if missing else None
-        self.columns_multiplied = self.columns_expected = 0
         self._gram: Array | None = None
 
-    def gram_product(self, x: Array) -> Array:
-        """AᵀAx, in one pass over the rows."""
-        if self._gram_pays(x.shape[1]):
+    def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
+        """AᵀAx, in one pass over the rows; ``expected`` columns are multiplied in all, here and in later questions."""
+        if self._gram_pays(expected):
             return np.asarray(self._gram_matrix() @ x)
         scaled = x / self.scale[:, None]
         shift = self.mean @ scaled
@@ -166,19 +166,13 @@ class StandardisedRows:
         return np.asarray(np.maximum(np.concatenate(errors), 0.0))
 
     def _gram_pays(self, columns: int) -> bool:
-        """Whether to use the d × d Gram: rent products until they have cost as much as buying it.
+        """Whether the d × d Gram matrix is the cheaper way to multiply this many columns in all.
 
-        A product with m columns costs 4ndm operations and the Gram nd², two thirds of it in time as it runs nearer to
-        the peak. A sketch of many columns is the first of a block Krylov start: it counts for the three rounds that
-        follow from it. A CSR site is never densified, and a wide one never gains.
+        A pass with m columns costs 4ndm operations and the Gram about nd² at a better rate. What was asked before does
+        not enter: a site that restarts gives the same bits. A CSR site is never densified, and a wide one never gains.
         """
         n, d = self.rows.shape
-        if not isinstance(self.rows, np.ndarray) or n < d or d > GRAM_MAX_FEATURES:
-            return False
-        if self.columns_multiplied == 0 and columns >= SKETCH_COLUMNS:
-            self.columns_expected = 3 * columns
-        self.columns_multiplied += columns
-        return bool(6 * max(self.columns_multiplied, self.columns_expected) > d)
+        return isinstance(self.rows, np.ndarray) and n >= d and d <= min(6 * columns, GRAM_MAX_FEATURES)
 
     def _gram_matrix(self) -> Array:
         if self._gram is None:
@@ -207,10 +201,11 @@ class DeflatedRows:
 
     standardised: StandardisedRows
     removed: Array
+    expected: int = COLUMNS_OF_A_FIT
 
     def gram_product(self, x: Array) -> Array:
         """GAᵀAGx with G = I − ZZᵀ."""
-        return project_out(self.removed, self.standardised.gram_product(project_out(self.removed, x)))
+        return project_out(self.removed, self.standardised.gram_product(project_out(self.removed, x), self.expected))
 
     def largest_eigenvalue(self) -> float:
         """σ_max(A)², to a few per cent, by Lanczos iterations from a fixed start."""

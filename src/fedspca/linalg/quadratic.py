@@ -63,7 +63,7 @@ class Quadratic:
         weight = np.einsum("ij,ij->i", self.factor, self.factor)
         if self.shift:
             weight -= self.shift * np.einsum("ij,ij->i", self.basis, self.basis)
-        return weight
+        return np.asarray(weight)
 
     def block(self, index: Index) -> Array:
         """The principal submatrix on the given features, formed."""

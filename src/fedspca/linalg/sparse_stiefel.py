@@ -119,7 +119,7 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
     norms = np.sqrt(np.einsum("ij,ij->j", z, z))
     if not float(norms.min()) > 0.0:
         return None
-    w = z / norms
+    w = np.asarray(z / norms)
     eye = np.eye(z.shape[1])
     previous = np.inf
     for _ in range(max_iter):

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.operators import (
+    COLUMNS_OF_A_FIT,
+    COLUMNS_OF_CONSENSUS,
     DeflatedRows,
     Frame,
     Rows,
@@ -66,12 +68,12 @@ class SiteData:
         self.missing = missing
         self.standardised: StandardisedRows | None = None
 
-    def seen_in(self, frame: Frame) -> DeflatedRows:
-        """Rows in this frame. The last operator is kept, for the Gram matrix that it may have cached."""
+    def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
+        """Rows in this frame, to be multiplied by so many columns. The last operator is kept, for its Gram matrix."""
         last = self.standardised
         if last is None or not (np.array_equal(last.mean, frame.mean) and np.array_equal(last.scale, frame.scale)):
             last = self.standardised = StandardisedRows(self.rows, frame.mean, frame.scale, missing=self.missing)
-        return DeflatedRows(last, frame.removed)
+        return DeflatedRows(last, frame.removed, expected)
 
 
 def _frame(query: Query) -> Frame:
@@ -137,7 +139,7 @@ def faspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
     """One consensus round of FASPCA (Algorithms 6 and 7, and their block form)."""
     z, rho = query.arrays["z"], float(query.scalars["rho"])
     before = dual_step(_consensus_state(data, state, query), z)
-    rows = data.seen_in(before.frame)
+    rows = data.seen_in(before.frame, COLUMNS_OF_CONSENSUS)
     after = faspca_update(rows, before, z, rho, query.scalars["deflation"] == "orthogonal")
     after = after._replace(iteration=before.iteration + 1, rho=rho)
     return after, consensus_terms(after, z, rho, lambda w: np.zeros(w.shape[1]))
@@ -147,7 +149,7 @@ def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
     """One consensus round of FSSPCA (Algorithms 1 and 3, on the generalised manifold once there are removed ones)."""
     z, rho, mu = query.arrays["z"], float(query.scalars["rho"]), float(query.scalars["mu"])
     before = dual_step(_consensus_state(data, state, query), z)
-    rows = data.seen_in(before.frame)
+    rows = data.seen_in(before.frame, COLUMNS_OF_CONSENSUS)
     how = Descent(
         steps=int(query.scalars["steps"]),
         tol=float(query.scalars["tol"]),
@@ -168,7 +170,7 @@ def _consensus_state(data: SiteData, state: State, query: Query) -> ConsensusSta
         if missing:
             raise InvalidQuery(data.site, query.name, f"round 0 must bring {', '.join(sorted(missing))}.")
         frame = _frame(query)
-        return begin(data.seen_in(frame), frame, _starting_point(data, frame, query))
+        return begin(data.seen_in(frame, COLUMNS_OF_CONSENSUS), frame, _starting_point(data, frame, query))
     if state is None or state.iteration != iteration or state.w.shape != query.arrays["z"].shape:
         here = "nothing" if state is None else f"round {state.iteration} with {state.w.shape[1]} loading(s)"
         reason = f"round {iteration} was asked and the site expects {here}; begin again from round 0."

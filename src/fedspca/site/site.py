@@ -98,12 +98,12 @@ class Site:
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """Return what the site would lose if it stopped now, without the rows; :meth:`restore` takes it."""
         with self._lock:
-            return snapshot(self._data, self._state, self._answered)
+            return snapshot(self._state, self._answered)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from where a snapshot was taken, with the same rows: the same questions get the same bits."""
         with self._lock:
-            self._state, self._answered = restore(self._data, arrays)
+            self._state, self._answered = restore(arrays)
 
 
 def _as_rows(site: str, X: Any) -> Rows:

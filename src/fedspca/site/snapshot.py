@@ -8,29 +8,22 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.operators import Frame
 from fedspca.site.consensus import ConsensusState
-from fedspca.site.queries import SiteData, State
+from fedspca.site.queries import State
 
 FRAME = ("mean", "scale", "removed")
 
 
-def snapshot(data: SiteData, state: State, answered: int) -> dict[str, NDArray[Any]]:
-    """Return the state of a site. The count of products is part of it: it decides when the Gram matrix is used."""
+def snapshot(state: State, answered: int) -> dict[str, NDArray[Any]]:
+    """Return the state of a site."""
     arrays: dict[str, NDArray[Any]] = {"answered": np.array(answered)}
-    seen = data.standardised
-    if seen is not None:
-        arrays |= {"seen.mean": seen.mean, "seen.scale": seen.scale}
-        arrays["seen.columns"] = np.array(seen.columns_multiplied)
     if state is not None:
         arrays |= {f"frame.{name}": getattr(state.frame, name) for name in FRAME}
         arrays |= {f"state.{name}": np.asarray(getattr(state, name)) for name in state._fields if name != "frame"}
     return arrays
 
 
-def restore(data: SiteData, arrays: Mapping[str, NDArray[Any]]) -> tuple[State, int]:
-    """Return the state that a snapshot holds and the count of answers, and bring the rows' operator to where it was."""
-    if "seen.mean" in arrays:
-        rows = data.seen_in(Frame(arrays["seen.mean"], arrays["seen.scale"], np.zeros((len(arrays["seen.mean"]), 0))))
-        rows.standardised.columns_multiplied = int(arrays["seen.columns"])
+def restore(arrays: Mapping[str, NDArray[Any]]) -> tuple[State, int]:
+    """Return the state that a snapshot holds, and the count of answers."""
     if "state.w" not in arrays:
         return None, int(arrays["answered"])
     frame = Frame(*(arrays[f"frame.{name}"] for name in FRAME))

@@ -55,7 +55,9 @@ class Cardinality:
         _, basis = nystrom.leading(model, r)
         if model.rank == 0:
             return [truncate(basis, self.k)]
-        rows = heavy_rows(basis if warm is None else np.hstack([basis, warm]), max(_ROWS * len(self.k), 4 * sum(self.k)))
+        rows = heavy_rows(
+            basis if warm is None else np.hstack([basis, warm]), max(_ROWS * len(self.k), 4 * sum(self.k))
+        )
         part = nystrom.predictor(model).rows(rows)
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows])
         worth = 1 if warm is None else 3 if r <= 2 else 5  # a first look only has to show the model sparse columns
