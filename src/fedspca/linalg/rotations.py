@@ -60,6 +60,22 @@ def canonical_order(w: Array, variances: Array, *, reorder: bool = True) -> tupl
     return order, np.where(peaks < 0.0, -1.0, 1.0)[order]
 
 
+def turned_pairs(w: Array, n: int) -> list[Array]:
+    """Points that differ from w in two columns, turned by 45 degrees: the n pairs whose supports overlap most.
+
+    Columns that share features are those that another rotation could tell apart.
+    """
+    size = np.abs(w)
+    first, second = np.triu_indices(w.shape[1], 1)
+    order = np.argsort(-(size.T @ size)[first, second], kind="stable")[:n]
+    points = []
+    for a, b in zip(first[order], second[order], strict=True):
+        turned = w.copy()
+        turned[:, a], turned[:, b] = np.sqrt(0.5) * (w[:, a] + w[:, b]), np.sqrt(0.5) * (w[:, a] - w[:, b])
+        points.append(turned)
+    return points
+
+
 def canonical(w: Array, variances: Array, *, reorder: bool = True) -> Array:
     """Put columns in order of decreasing variance, each with its largest entry positive.
 

@@ -9,13 +9,17 @@ from fedspca.linalg import nystrom
 from fedspca.linalg.certificate import certify
 from fedspca.linalg.proximal import L1Solution, minimise
 from fedspca.linalg.quadratic import Quadratic
-from fedspca.linalg.rotations import canonical, rotated
+from fedspca.linalg.rotations import canonical, rotated, turned_pairs
+from fedspca.linalg.shrinkage import soft_threshold
 from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
 
 Array = NDArray[np.float64]
 
+_ROWS = 100  # rows in sight of a search, for each component, even if fewer look likely
 _KEEP = 4  # starts that survive the rough solve
 _ROUGH, _FINE = 3e-2, 3e-3  # residuals to which starts are solved before, and after, they are ranked
+_PAIRS_PAY = 6  # components up to which turning pairs of columns finds better basins than turning all at once
+_SETTLED = 1e-4  # below this residual the support is all but found
 _STEPS = 6  # of the continuation in lam
 
 
@@ -44,18 +48,26 @@ class Penalised:
             return None
         gradient = 2.0 * at.product
         multiplier = certify(at.w, gradient, self.lam).multiplier
-        return np.where(at.w != 0.0, gradient - self.lam * np.sign(at.w) - at.w @ multiplier, 0.0)
+        slack = gradient - at.w @ multiplier
+        moving = np.where(at.w != 0.0, slack - self.lam * np.sign(at.w), 0.0)
+        if r <= 2 or at.certificate < _SETTLED:
+            return moving
+        # far from settled, entries are still entering: where they will is worth as many columns again
+        entering = np.where(at.w != 0.0, 0.0, soft_threshold(slack, 0.8 * self.lam))
+        return np.hstack([moving, entering])
 
     def start(self, model: nystrom.NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
         """The best stationary points of the predicted objective over several starts, best first."""
         _, basis = nystrom.leading(model, r)
         rows = self._rows(model, basis)
         quadratic, zero = nystrom.predictor(model).rows(rows), np.zeros((len(rows), r))
-        points = rotated(basis, rotations)
+        fresh = rotations if warm is None or r > _PAIRS_PAY else rotations[: len(rotations) // 2]
+        points = rotated(basis, fresh)
         if r <= 2 or (warm is None and len(rotations) == 0):
             points = points[-1:]  # only to show the model sparse columns, or r so small that starts agree
         if warm is not None:
-            points.append(warm)
+            # the other half of the starts turn two columns of the best point only, and keep what is good in the rest
+            points += [warm, *turned_pairs(warm, len(rotations) - len(fresh))]
         inside = [np.linalg.qr(w[rows])[0] if len(rows) < len(w) else w for w in points]
         rough = [minimise(quadratic, zero, self.lam, w, tol=_ROUGH, max_iter=25) for w in inside]
         if len(rotations):
@@ -99,7 +111,7 @@ class Penalised:
         gradient = 2.0 * (model @ basis)
         norms = np.sqrt(np.einsum("ij,ij->i", gradient, gradient))
         chosen = norms > 0.7 * float(self.lam.min())
-        least = min(len(norms), 100 * basis.shape[1])
+        least = min(len(norms), _ROWS * basis.shape[1])
         if np.count_nonzero(chosen) < least:
             chosen[np.argpartition(-norms, least - 1)[:least]] = True
         return np.flatnonzero(chosen)
