@@ -42,6 +42,10 @@ class Cardinality:
         """The objective is exact at once."""
         return False
 
+    @property
+    def _in_sight(self) -> int:
+        return max(_ROWS * len(self.k), 4 * sum(self.k))
+
     def search_rounds(self, r: int) -> int:
         """Cardinality has many local optima at any r."""
         return 2 if r <= 2 else 3
@@ -55,9 +59,7 @@ class Cardinality:
         _, basis = nystrom.leading(model, r)
         if model.rank == 0:
             return [truncate(basis, self.k)]
-        rows = heavy_rows(
-            basis if warm is None else np.hstack([basis, warm]), max(_ROWS * len(self.k), 4 * sum(self.k))
-        )
+        rows = heavy_rows(basis if warm is None else np.hstack([basis, warm]), self._in_sight)
         part = nystrom.predictor(model).rows(rows)
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows])
         worth = 1 if warm is None else 3 if r <= 2 else 5  # a first look only has to show the model sparse columns
@@ -83,7 +85,7 @@ class Cardinality:
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
         """Column updates from the incumbent; empty when neither predictor nor majoriser knows a better point."""
         scale = float(np.abs(at.product).max()) or 1.0
-        rows = heavy_rows(np.hstack([at.product / scale, 1e3 * at.w]), max(_ROWS * len(self.k), 4 * sum(self.k)))
+        rows = heavy_rows(np.hstack([at.product / scale, 1e3 * at.w]), self._in_sight)
         models = (nystrom.majoriser,) if at.cautious else (nystrom.predictor, nystrom.majoriser)
         for build in models:
             quadratic = build(model).rows(rows)

@@ -37,7 +37,7 @@ class Span:
         return float(np.vdot(self.basis, self.image))
 
     def off(self, x: Array) -> Array:
-        """X without its part in the span."""
+        """Remove the part of x in the span."""
         return x - self.basis @ (self.basis.T @ x) if self.basis.shape[1] else x
 
 
