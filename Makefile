@@ -22,8 +22,9 @@ drill: .venv/.test
 	$(PIP) install -c constraints.txt --group drill
 	$(BIN)/python -m pytest -p no:cacheprovider drills
 
+# One BLAS thread, so that ratios do not hang on how a library splits its work; `make bench FULL=1` adds the long ones.
 bench: .venv/.bench
-	$(BIN)/python -m benchmarks
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks $(if $(FULL),--full)
 
 # The wheel, built, installed into an environment of its own, and run away from the repository.
 wheel: .venv/.check

@@ -12,6 +12,7 @@ from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+_POWER = 64  # features beyond which power steps replace an eigenproblem, and an exchange of two would change little
 SWAPS = 2  # entries that an update tries to exchange, once power steps change the support no more
 
 
@@ -93,7 +94,7 @@ def truncated_power(
             top = largest(x, k[j])
             if (top == last).all():
                 break
-        w[:, j] = leading_on_support(q, top, span, orthogonal=False)[0] if not hotelling else z
+        w[:, j] = z if hotelling else leading_on_support(q, top, span, orthogonal=False, near=x)[0]
         if j + 1 < r:
             values.append(float(w[:, j] @ deflated(w[:, j])))
             span = Span.of(q, w[:, : j + 1])
@@ -111,12 +112,15 @@ def _heaviest(q: Quadratic, span: Span) -> Array:
     return x
 
 
-def leading_on_support(q: Quadratic, support: Index, span: Span, *, orthogonal: bool) -> tuple[Array, float]:
+def leading_on_support(
+    q: Quadratic, support: Index, span: Span, *, orthogonal: bool, near: Array | None = None
+) -> tuple[Array, float]:
     """Argmax over x on a support of the variance that x adds to a span, and that variance.
 
     Without orthogonality the gain is ``x' P S P x / x' P x`` with P the projection off the span: a generalised
     eigenproblem of the support's size. With it, ``x' S x`` over unit x orthogonal to the span: an ordinary one
-    on the null space of the span's rows. Zero, with gain -inf, where the support has no such x.
+    on the null space of the span's rows. Zero, with gain -inf, where the support has no such x. On a large support,
+    given a point ``near``, a few power steps stand for the eigenproblem: they only ever ascend.
     """
     x = np.zeros(q.n_rows)
     if len(support) == 0:
@@ -124,6 +128,11 @@ def leading_on_support(q: Quadratic, support: Index, span: Span, *, orthogonal: 
     core = q.block(support)
     core.flat[:: len(core) + 1] += q.shift
     u = span.basis[support]
+    if near is not None and len(support) > _POWER:
+        steps = _power(u, core, near[support]) if orthogonal else _power_off(u, core, near[support], support, span)
+        if steps[0] is not None:
+            x[support] = steps[0]
+            return x, steps[1]
     if not u.any():  # common: supports are disjoint, and the span does not matter
         values, vectors = largest_eigenpairs(core, 1)
         x[support] = vectors[:, 0]
@@ -132,6 +141,38 @@ def leading_on_support(q: Quadratic, support: Index, span: Span, *, orthogonal: 
     if best is not None:
         x[support] = best
     return x, gain
+
+
+def _power(u: Array, core: Array, x: Array) -> tuple[Array | None, float]:
+    """Ascend ``x' core x`` over unit x with ``u' x = 0`` by power steps."""
+    left = lapack.dgesdd(u, full_matrices=0)[0] if u.any() else u[:, :0]
+    for _ in range(10):
+        x = x - left @ (left.T @ x)
+        size = float(np.sqrt(x @ x))
+        if size < 1e-8:
+            return None, -np.inf
+        best = x / size
+        x = core @ best
+    return best, float(best @ x)
+
+
+def _power_off(u: Array, core: Array, x: Array, support: Index, span: Span) -> tuple[Array | None, float]:
+    """Ascend ``x' P S P x / x' P x`` by power steps; the metric ``I - u u'`` is inverted by Woodbury's identity."""
+    cross = u @ (span.image[support] - 0.5 * (u @ (span.basis.T @ span.image))).T
+    core = core - cross - cross.T
+    inner = u.T @ u
+    gain = u @ np.linalg.pinv(np.eye(len(inner)) - inner, rcond=1e-8, hermitian=True)
+    for _ in range(10):
+        size = float(np.sqrt(x @ x))
+        if not size > 0.0:
+            return None, -np.inf
+        best = x / size
+        x = core @ best
+        value = float(best @ x)
+        x = x + gain @ (u.T @ x)
+    seen = u.T @ best
+    left = 1.0 - float(seen @ seen)
+    return (best, value / left) if left > 1e-8 else (None, -np.inf)
 
 
 def _orthogonal_to(u: Array, core: Array) -> tuple[Array | None, float]:
@@ -201,10 +242,11 @@ def _update_column(
 ) -> tuple[Array, float]:
     """Power steps on column j's support, each followed by the exact refit; then swaps of its weakest entries."""
     span = Span.of(q, np.delete(w, j, axis=1), orthonormal=orthogonal)
+    most = most if k <= _POWER else 0
     x, support, swaps, base = w[:, j], np.flatnonzero(w[:, j]), 0, span.explained
     score = None
     for _ in range(12):
-        trial, gain = leading_on_support(q, support, span, orthogonal=orthogonal)
+        trial, gain = leading_on_support(q, support, span, orthogonal=orthogonal, near=x if score is None else score)
         new = base + gain
         if new > value * (1.0 + 1e-12) or (swaps == 0 and new >= value * (1.0 - 1e-12)):
             x, value, swaps = trial, max(new, value), 0
@@ -268,7 +310,7 @@ def orthogonalise(q: Quadratic, w: Array) -> Array:
     z = np.zeros_like(w)
     for j in range(w.shape[1]):
         support = np.flatnonzero(w[:, j])
-        x, _ = leading_on_support(q, support, Span(z[:, :j], z[:, :j]), orthogonal=True)
+        x, _ = leading_on_support(q, support, Span(z[:, :j], z[:, :j]), orthogonal=True, near=w[:, j])
         if not x.any():
             weight = q.diagonal()
             free = np.flatnonzero(~z[:, :j].any(axis=1))
