@@ -127,6 +127,6 @@ def explained(x: Any, components: Array, k: int) -> float:
     q = np.linalg.qr(w.T)[0]
     mean = np.asarray(x.mean(axis=0)).ravel()
     scores = np.asarray(x @ q) - mean @ q
-    values = getattr(x, "data", x) if sp.issparse(x) else x
+    values: Any = getattr(x, "data", x) if sp.issparse(x) else x
     squares = np.vdot(values, values)
     return float(np.vdot(scores, scores) / (squares - x.shape[0] * (mean @ mean)))
