@@ -43,7 +43,7 @@ def standardised_wdbc() -> Array:
 def sparse_rows(n: int, d: int, density: float, seed: int = 0) -> sp.csr_array:
     """CSR rows: uniform noise, and in a fifth of the rows fifty features that occur together."""
     rng = np.random.default_rng(seed)
-    noise: Any = sp.random(n, d, density=density, format="csr", random_state=seed)
+    noise: Any = sp.random(n, d, density=density, format="csr", random_state=rng)
     rows = np.repeat(rng.choice(n, n // 5, replace=False), 5)
     columns = rng.integers(0, 50, len(rows))
     return sp.csr_array(noise + sp.csr_array((3.0 + rng.random(len(rows)), (rows, columns)), shape=(n, d)))
