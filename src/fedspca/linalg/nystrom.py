@@ -4,7 +4,7 @@ For asked columns Q with answers S Q the model ``M = S Q (Q' S Q)^+ Q' S`` satis
 Loewner order and ``M Q = S Q``. It is kept as ``M = F F'`` with F of shape (d, m): neither S nor M is formed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
 
 Array = NDArray[np.float64]
 
+_NEGLIGIBLE = 1e-3  # share of lambda_max(M) below which what M misses makes no better prediction
 RANK_TOL = 1e-11  # relative to lambda_max(M): below it (S - M) q is rounding error, and dividing by it poisons F
 
 
@@ -21,7 +22,7 @@ RANK_TOL = 1e-11  # relative to lambda_max(M): below it (S - M) q is rounding er
 class NystromModel:
     """``M = factor @ factor.T``; ``gram = factor.T @ factor`` is kept because its spectrum is that of M.
 
-    ``basis`` is an orthonormal basis of all asked columns, where M and S agree.
+    ``basis`` is an orthonormal basis of all asked columns, where M and S agree; empty once the predictor is M itself.
     """
 
     factor: Array
@@ -55,12 +56,17 @@ def predictor(model: NystromModel) -> Quadratic:
     On sparse vectors noise looks isotropic, so this predicts S far better than M does while the model is young. It
     is no majoriser: keep its points only if the true objective falls.
     """
-    missing = max(model.trace - float(np.trace(model.gram)), 0.0)
-    free = model.n_features - model.basis.shape[1]
-    tau = missing / free if free > 0 else 0.0
-    if tau <= 1e-3 * _top(model.gram):
+    tau = _unexplained(model)
+    if tau <= _NEGLIGIBLE * _top(model.gram) or model.basis.shape[1] < model.rank:
         return majoriser(model)
     return Quadratic(model.factor, model.basis, tau)
+
+
+def _unexplained(model: NystromModel) -> float:
+    """The trace not yet explained, for each direction never asked."""
+    missing = max(model.trace - float(np.trace(model.gram)), 0.0)
+    free = model.n_features - model.basis.shape[1]
+    return missing / free if free > 0 else 0.0
 
 
 def empty(n_features: int, trace: float) -> NystromModel:
@@ -84,11 +90,14 @@ def expand(model: NystromModel, asked: Array, answer: Array, *, rtol: float = RA
     keep = values > rtol * scale
     if not keep.any():
         return model
-    basis = np.hstack([model.basis, _new_directions(model.basis, asked)])
     new = residual @ (vectors[:, keep] / np.sqrt(values[keep]))
     cross = model.factor.T @ new
     gram = np.block([[model.gram, cross], [cross.T, new.T @ new]])
-    return NystromModel(np.hstack([model.factor, new]), gram, basis, model.trace)
+    del residual  # with many features each of these takes as much as the data
+    larger = NystromModel(np.hstack([model.factor, new]), gram, model.basis, model.trace)
+    if _unexplained(larger) <= _NEGLIGIBLE * _top(gram):
+        return replace(larger, basis=model.basis[:, :0])  # it only serves the predictor, which will not be called for
+    return replace(larger, basis=np.hstack([model.basis, _new_directions(model.basis, asked)]))
 
 
 def leading(model: NystromModel, r: int) -> tuple[Array, Array]:
