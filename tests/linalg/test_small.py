@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs, solve_positive
+
+
+@pytest.fixture
+def positive():
+    x = np.random.default_rng(0).standard_normal((40, 12))
+    return x.T @ x
+
+
+@pytest.mark.parametrize("r", [0, 1, 5, 12, 20])
+def test_the_largest_eigenpairs_are_those_of_a_full_decomposition(positive, r):
+    values, vectors = largest_eigenpairs(positive, r)
+    assert np.allclose(values, np.linalg.eigvalsh(positive)[::-1][:r])
+    assert np.allclose(positive @ vectors, vectors * values)
+    assert np.allclose(vectors.T @ vectors, np.eye(min(r, 12)))
+
+
+def test_eigenpairs_and_solutions_reproduce_the_matrix(positive):
+    values, vectors = eigenpairs(positive)
+    assert np.allclose((vectors * values) @ vectors.T, positive)
+    b = np.arange(12.0)
+    assert np.allclose(positive @ solve_positive(positive, b), b)
+
+
+def test_a_matrix_that_is_not_positive_is_solved_all_the_same():
+    indefinite = np.array([[0.0, 1.0], [1.0, 0.0]])
+    assert np.allclose(solve_positive(indefinite, np.array([2.0, 3.0])), [3.0, 2.0])
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e3, 1e-8])
+def test_cholesky_qr_is_orthonormal_to_rounding_at_any_scale(condition):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((300, 6)) + condition * rng.standard_normal((300, 1))
+    q = cholesky_qr(x)
+    assert np.abs(q.T @ q - np.eye(6)).max() < 1e-13
+    upper = q.T @ x
+    assert np.allclose(q @ upper, x)
+    assert np.abs(np.tril(upper, -1)).max() < 1e-10 * np.abs(x).max() * 300
+    assert np.all(np.diag(upper) > 0)
+
+
+def test_cholesky_qr_keeps_the_zeros_of_an_orthonormal_start():
+    w = np.zeros((50, 2))
+    w[:3, 0], w[5:9, 1] = 1 / np.sqrt(3), 0.5
+    q = cholesky_qr(np.hstack([w, np.random.default_rng(2).standard_normal((50, 3))]))
+    assert np.array_equal(q[:, :2] != 0, w != 0)
+
+
+def test_dependent_columns_are_left_to_a_safer_method():
+    x = np.random.default_rng(3).standard_normal((30, 2))
+    assert cholesky_qr(np.hstack([x, x[:, :1]])) is None
+    assert cholesky_qr(np.zeros((30, 2))) is None
+    assert cholesky_qr(x[:, :0]).shape == (30, 0)
