@@ -13,7 +13,7 @@ from fedspca.linalg.sparse_stiefel import normal_matrix, retract, solve_symmetri
 Array = NDArray[np.float64]
 
 SMALL = 200  # up to this many rows a working set costs more than it saves
-CAREFUL = 1500  # the same with more than two columns, where rows left out at first lead into poorer basins
+CAREFUL = 1500  # the same with more than six columns, where rows left out at first lead into poorer basins
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def minimise(
     """
     d, r = start.shape
     weights = np.broadcast_to(np.asarray(lam, dtype=float), (r,))
-    if d <= (SMALL if r <= 2 else CAREFUL):
+    if d <= (SMALL if r <= 6 else CAREFUL):
         return _solve(Surrogate(quadratic, linear, weights), start, tol, max_iter, multiplier)
     whole = Surrogate(quadratic, linear, weights)
     rows = _first_rows(quadratic, linear, weights, start)
