@@ -22,9 +22,9 @@ drill: .venv/.test
 	$(PIP) install -c constraints.txt --group drill
 	$(BIN)/python -m pytest -p no:cacheprovider drills
 
-# One BLAS thread, so that ratios do not hang on how a library splits its work; `make bench FULL=1` adds the long ones.
+# One BLAS thread, so that ratios do not hang on how a library splits its work.
 bench: .venv/.bench
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks $(if $(FULL),--full)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 # The wheel, built, installed into an environment of its own, and run away from the repository.
 wheel: .venv/.check

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA, MiniBatchSparsePCA, SparsePCA
 
 from benchmarks.measure import medians, verdict
-from benchmarks.workloads import spiked
 from fedspca import FASPCA, FSSPCA, ExactSPCA, LocalFederation, Site
 from fedspca.experiments.data import sites_in_order, wdbc_star
 from fedspca.federation import Aggregate
@@ -19,6 +18,16 @@ from fedspca.site import Query
 from fedspca.solvers.start import gram_product
 
 Array = NDArray[np.float64]
+
+
+def spiked(n: int, d: int, sizes: tuple[float, ...], support: int, seed: int = 0) -> Array:
+    """Rows with one sparse spike for each size, the noise having variance one."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, d))
+    for j, size in enumerate(sizes):
+        features = slice(j * support, (j + 1) * support)
+        x[:, features] += np.sqrt(size / support) * rng.standard_normal((n, 1))
+    return x
 
 
 def rounds_to_gap(objectives: list[float], optimum: float, gap: float = 1e-6) -> int | None:
