@@ -29,16 +29,17 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_file(target: Path) -> Iterator[Path]:
-    """Write a file under a temporary name; it takes its own only when all of it is there."""
+def new_file(target: Path, *, private: bool = False) -> Iterator[Path]:
+    """Write a file under a temporary name; it takes its own when all of it is there. Private: for the owner only."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(prefix=".", suffix=f".part{target.suffix}", dir=target.parent)
     os.close(handle)
     try:
         yield Path(draft)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(draft).chmod(0o666 & ~mask)  # a temporary file is private; a result is as the user's other files
+        if not private:
+            mask = os.umask(0)
+            os.umask(mask)
+            Path(draft).chmod(0o666 & ~mask)  # a temporary file is private; a result is as the user's other files
         Path(draft).replace(target)
     except BaseException:
         Path(draft).unlink(missing_ok=True)

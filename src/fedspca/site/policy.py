@@ -1,6 +1,6 @@
 """What the owner of a site's data allows."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from fedspca.site.errors import SiteRefusal
 
@@ -22,6 +22,12 @@ class Policy:
         than they look for components, to find the leading ones faster: up to three times as many and twenty.
     alone : frozenset of str, default=frozenset()
         Questions whose answer may be shown as this site's own, outside any sum; none by default.
+    min_sites : int, default=1
+        Between institutions: the fewest sites that a sum may be over.
+    masking : bool, default=False
+        Between institutions: whether terms may leave only under masks, so that nobody sees more than the sum.
+    epsilon, delta : float or None, default=None
+        Between institutions: the budget of differential privacy; None asks for none.
     """
 
     min_rows: int = 1
@@ -29,12 +35,20 @@ class Policy:
     max_rounds: int | None = None
     max_components: int | None = None
     alone: frozenset[str] = frozenset()
+    min_sites: int = 1
+    masking: bool = False
+    epsilon: float | None = None
+    delta: float | None = None
 
     def __post_init__(self) -> None:
-        for limit in fields(self):
-            value = getattr(self, limit.name)
-            if limit.name not in {"allowed_queries", "alone"} and value is not None and value < 1:
-                raise ValueError(f"The {limit.name!r} parameter of Policy must be at least 1. Got {value!r} instead.")
+        for name in ("min_rows", "max_rounds", "max_components", "min_sites"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"The {name!r} parameter of Policy must be at least 1. Got {value!r} instead.")
+        for name in ("epsilon", "delta"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"The {name!r} parameter of Policy must be positive. Got {value!r} instead.")
         if self.allowed_queries is not None:
             if isinstance(self.allowed_queries, str):  # type: ignore[unreachable]
                 raise ValueError("The 'allowed_queries' parameter of Policy must be a set of names, not one string.")

@@ -191,6 +191,14 @@ Shape: TypeAlias = tuple[str, ...]
 PRECISIONS = frozenset({"float64", "float32"})
 FRAME: Mapping[str, Shape] = {"mean": ("d",), "scale": ("d",), "removed": ("d", "q")}
 CONSENSUS_OPTIONAL: Mapping[str, Shape] = {**FRAME, "start": ("d", "r")}
+CONSENSUS_TERMS: Mapping[str, Shape] = {
+    "consensus": ("d", "r"),
+    "gap": (),
+    "norms": ("r",),
+    "dual": (),
+    "variance": (),
+    "smooth": ("r",),
+}
 CONSENSUS_SCALARS: Mapping[str, type | frozenset[str]] = {
     "iteration": int,
     "rho": float,
@@ -205,6 +213,7 @@ class Question:
 
     answer: Callable[[SiteData, State, Query], tuple[State, Terms]]
     releases: str
+    terms: Mapping[str, Shape]
     arrays: Mapping[str, Shape] = field(default_factory=dict)
     optional: Mapping[str, Shape] = field(default_factory=dict)
     scalars: Mapping[str, type | frozenset[str]] = field(default_factory=dict)
@@ -212,7 +221,16 @@ class Question:
     def components(self, query: Query) -> int:
         """Count the directions that the question asks about."""
         asked = [array.shape[1] for name, array in query.arrays.items() if name != "removed" and array.ndim == 2]
-        return max(asked, default=int(query.scalars.get("columns", 0)))
+        columns = query.scalars.get("columns", 0)
+        return max(asked, default=columns if isinstance(columns, int) else 0)
+
+    def shapes(self, d: int, query: Query) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each term of the answer, which the question alone determines."""
+        known = {**self.arrays, **self.optional}
+        sizes = {"d": d, "m": self.components(query)}
+        for name, array in query.arrays.items():
+            sizes |= dict(zip(known[name], array.shape, strict=True))
+        return {name: tuple(sizes[symbol] for symbol in shape) for name, shape in self.terms.items()}
 
     def validate(self, site: str, d: int, query: Query) -> None:
         """Raise :class:`InvalidQuery` unless every array and scalar is there, of its type and shape, and finite."""
@@ -262,43 +280,54 @@ class Question:
 
 
 QUERIES: Mapping[str, Question] = {
-    "moments": Question(moments, "the number of rows, and for each feature the count and the sum of its values"),
+    "moments": Question(
+        moments,
+        "the number of rows, and for each feature the count and the sum of its values",
+        terms={"rows": (), "counts": ("d",), "sums": ("d",)},
+    ),
     "deviations": Question(
         deviations,
         "for each feature the sum of squared deviations from the joint mean",
+        terms={"offsets": ("d",), "squares": ("d",)},
         arrays={"mean": ("d",)},
     ),
     "gram_product": Question(
         gram_product,
         "the covariance (times n) applied to the directions asked, d numbers a direction",
+        terms={"product": ("d", "m")},
         arrays={**FRAME, "directions": ("d", "m")},
         scalars={"precision": PRECISIONS},
     ),
     "gram_sketch": Question(
         gram_sketch,
         "the covariance (times n) applied to random directions, d numbers a direction",
+        terms={"product": ("d", "m")},
         arrays=FRAME,
         scalars={"seed": int, "columns": int, "precision": PRECISIONS},
     ),
     "captured_variance": Question(
         captured_variance,
         "the covariances (times n) between the scores on the directions asked, r × r numbers",
+        terms={"captured": ("r", "r")},
         arrays={**FRAME, "directions": ("d", "r")},
     ),
     "row_errors": Question(
         row_errors,
         "the sum of the rows' squared reconstruction errors and of their squares, two numbers",
+        terms={"errors": (), "squares": ()},
         arrays={**FRAME, "directions": ("d", "r")},
     ),
     "curvature": Question(
         curvature,
         "a high power of the largest eigenvalue of the covariance (times n), one number",
+        terms={"curvature": ()},
         arrays=FRAME,
         scalars={"reference": float},
     ),
     "faspca_step": Question(
         faspca_step,
         "the local loadings plus the scaled dual variable, d × r numbers, and a few norms",
+        terms=CONSENSUS_TERMS,
         arrays={"z": ("d", "r")},
         optional=CONSENSUS_OPTIONAL,
         scalars=CONSENSUS_SCALARS,
@@ -306,6 +335,7 @@ QUERIES: Mapping[str, Question] = {
     "fsspca_step": Question(
         fsspca_step,
         "the local loadings plus the scaled dual variable, d × r numbers, and a few norms",
+        terms=CONSENSUS_TERMS,
         arrays={"z": ("d", "r"), "lam1": ("r",)},
         optional=CONSENSUS_OPTIONAL,
         scalars={

@@ -95,6 +95,11 @@ class Site:
             raise SiteRefusal(self.name, query.name, "its policy allows the answer only as a term of a sum.")
         return self.answer(query)
 
+    def begin(self) -> None:
+        """Forget the state of an earlier fit; the count of questions answered stays."""
+        with self._lock:
+            self._state = None
+
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """Return what the site would lose if it stopped now, without the rows; :meth:`restore` takes it."""
         with self._lock:

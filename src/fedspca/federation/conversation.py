@@ -1,0 +1,123 @@
+"""The coordinator's side of a run: letters that are signed and numbered, replies that are believed only if they fit.
+
+A reply counts if it bears the site's signature, names this study, this run and this round, and is of the kind that was
+asked for. What else can happen is told apart: a site that refuses (it says why), and a site that is lost (no answer in
+time, or one that is not to be believed).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.federation.channel import Channel
+from fedspca.site.agreement import Agreement
+from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
+from fedspca.site.identity import Identity, InvalidSignature, signed_payload
+from fedspca.wire import Message, WireError, decode, encode
+
+Content: TypeAlias = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
+
+
+class SiteLost(SiteError):
+    """A site did not answer in time, or not with something to be believed."""
+
+
+@dataclass
+class Replies:
+    """What came back in one exchange: messages of the sites that answered, and why others count as lost."""
+
+    answered: dict[str, Message] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+
+
+class Conversation:
+    """One run of a study, as the coordinator leads it.
+
+    Parameters
+    ----------
+    channel : Channel
+        The way to the sites.
+    identity : Identity
+        The coordinator's keys.
+    agreement : Agreement
+        The terms, which name the sites and their public keys.
+    run : str
+        The run's name: 32 hexadecimal digits, never used before.
+    """
+
+    def __init__(self, channel: Channel, identity: Identity, agreement: Agreement, run: str) -> None:
+        self.agreement = agreement
+        self.run = run
+        self._channel = channel
+        self._identity = identity
+
+    def ask(self, kind: str, number: int, contents: Mapping[str, Content], expect: str) -> Replies:
+        """Send each site its content as one letter of this round, and return the replies to be believed.
+
+        Parameters
+        ----------
+        kind : str
+            The kind of the letters.
+        number : int
+            The round.
+        contents : mapping of str to (fields, arrays)
+            What each site is sent.
+        expect : str
+            The kind of reply that counts.
+
+        Raises
+        ------
+        SiteRefusal, InvalidQuery
+            A site answered that it does not answer; its reason is in the error.
+        """
+        heading = {"study": self.agreement.hash, "run": self.run, "round": number, "sender": "coordinator"}
+        signed: dict[int, bytes] = {}  # the same content for every site is signed once
+        letters = {}
+        for site, (fields, arrays) in contents.items():
+            key = id(contents[site])
+            if key not in signed:
+                signed[key] = self._identity.sign(encode(Message(kind, {**fields, **heading}, arrays)))
+            letters[site] = signed[key]
+        received = self._channel.exchange(letters, self.agreement.deadline)
+        replies = Replies()
+        for site in sorted(contents):
+            if site not in received:
+                replies.lost[site] = self._why(site)
+                continue
+            try:
+                replies.answered[site] = self._believed(site, received[site], number, expect)
+            except (WireError, InvalidSignature) as error:
+                replies.lost[site] = str(error)
+        return replies
+
+    def propose(self) -> dict[str, str]:
+        """Send the terms to every site that can be reached; return what each says to them."""
+        text = np.frombuffer(self.agreement.text().encode(), np.uint8)
+        letter = self._identity.sign(encode(Message("propose", {"study": self.agreement.hash}, {"agreement": text})))
+        named = [site for site in self._channel.sites if site in self.agreement.sites]
+        received = self._channel.exchange(dict.fromkeys(named, letter), self.agreement.deadline)
+        said = dict.fromkeys(self.agreement.sites, "not here")
+        for site, reply in received.items():
+            try:
+                message = decode(signed_payload(reply, self.agreement.sites[site], f"site {site!r}"))
+                said[site] = message.text("reason" if message.kind == "refused" else "state")
+            except (WireError, InvalidSignature) as error:
+                said[site] = str(error)
+        return said
+
+    def _why(self, site: str) -> str:
+        told: Mapping[str, str] = getattr(self._channel, "failures", {})
+        return told.get(site, f"no answer within {self.agreement.deadline:g} s.")
+
+    def _believed(self, site: str, letter: bytes, number: int, expect: str) -> Message:
+        message = decode(signed_payload(letter, self.agreement.sites[site], f"site {site!r}"))
+        if message.kind == "refused":
+            error = InvalidQuery if message.fields.get("error") == "InvalidQuery" else SiteRefusal
+            raise error(site, str(message.fields.get("query", "?")), message.text("reason", 10_000))
+        heading = (message.text("study"), message.text("run"), message.number("round"), message.text("sender"))
+        if heading != (self.agreement.hash, self.run, number, site) or message.kind != expect:
+            raise WireError(f"It answered for another study, run or round, or something else than {expect!r}.")
+        return message

@@ -1,0 +1,152 @@
+"""The primitive between machines: one round of letters is one sum.
+
+What happens when a site is lost is the study's choice. ``wait``: the others' answers are kept and the lost one is asked
+again until the study's patience ends. ``abort``: the study stops and names it. ``continue``: the study goes on without
+it: a consensus method averages over those that are left, and any other fit begins again on them, since what it has
+learned was of other rows.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from fedspca.federation.base import Aggregate, Array, FederationError, add_terms
+from fedspca.federation.conversation import Conversation, SiteLost
+from fedspca.site.endpoint import put_question
+from fedspca.site.queries import QUERIES, Query, Terms, random_directions
+from fedspca.wire import Message
+
+CONSENSUS = frozenset({"faspca_step", "fsspca_step"})
+SLACK = 1.01  # rounding, and the joint mean's own
+PAUSE = 1.0
+
+
+class RosterChanged(FederationError):
+    """A site was lost and the study goes on without it: what was learned with it no longer counts."""
+
+    def __init__(self, site: str, reason: str) -> None:
+        super().__init__(f"Site {site!r} was lost ({reason}); the study goes on without it.")
+        self.site = site
+
+
+class RemoteFederation:
+    """Sites on other machines, each asked by a letter.
+
+    Parameters
+    ----------
+    conversation : Conversation
+        The run.
+    sites : sequence of str, optional
+        Who takes part; by default everyone whom the agreement names.
+    first : int
+        The number of the first round.
+    notice : callable, optional
+        Told in words what happens to sites.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        *,
+        sites: tuple[str, ...] | None = None,
+        first: int = 1,
+        notice: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self.sites = tuple(sorted(conversation.agreement.sites if sites is None else sites))
+        self._conversation = conversation
+        self._round = first - 1
+        self._notice = notice
+        self._squares: dict[str, Array] = {}
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites take part."""
+        return len(self.sites)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that the sites agreed on."""
+        return self._conversation.agreement.features
+
+    @property
+    def rounds(self) -> int:
+        """The number of the last round."""
+        return self._round
+
+    def skip(self) -> None:
+        """Count a round whose sum is known already."""
+        self._round += 1
+
+    def sum(self, query: Query) -> Aggregate:
+        """Ask every site and return the sum of their terms."""
+        self._round += 1
+        agreement = self._conversation.agreement
+        answers: dict[str, Terms] = {}
+        waiting, until = self.sites, time.monotonic() + agreement.patience
+        while waiting:
+            content = put_question(query)
+            replies = self._conversation.ask("ask", self._round, dict.fromkeys(waiting, content), "terms")
+            lost = dict(replies.lost)
+            for site, message in replies.answered.items():
+                problem = self._problem(site, query, message)
+                if problem is None:
+                    answers[site] = dict(message.arrays)
+                else:
+                    lost[site] = problem
+            waiting = tuple(lost)
+            if not lost:
+                break
+            if agreement.on_dropout == "continue":
+                self._go_on_without(lost, query)
+                break
+            self._complain(lost, query, waiting_still=agreement.on_dropout == "wait" and time.monotonic() < until)
+        self._remember(query, answers)
+        return add_terms(answers, query)
+
+    def _complain(self, lost: Mapping[str, str], query: Query, *, waiting_still: bool) -> None:
+        site, reason = next(iter(lost.items()))
+        if not waiting_still:
+            raise SiteLost(site, query.name, reason)
+        self._notice(f"Round {self._round}: waiting for {', '.join(lost)} ({reason})")
+        time.sleep(PAUSE)
+
+    def _go_on_without(self, lost: Mapping[str, str], query: Query) -> None:
+        left = tuple(site for site in self.sites if site not in lost)
+        site, reason = next(iter(lost.items()))
+        least = self._conversation.agreement.min_sites
+        if len(left) < least:
+            raise SiteLost(site, query.name, f"{reason} The {len(left)} sites left are fewer than the {least} needed.")
+        self.sites = left
+        self._notice(f"Round {self._round}: going on without {', '.join(lost)} ({reason})")
+        if query.name not in CONSENSUS:
+            raise RosterChanged(site, reason)
+
+    def _problem(self, site: str, query: Query, message: Message) -> str | None:
+        """Return why a site's terms are not to be believed, or None."""
+        terms = message.arrays
+        if not terms or any(value.dtype not in (np.float64, np.float32) for value in terms.values()):
+            return f"it answered {query.name!r} with something else than numbers."
+        if not all(np.isfinite(value).all() for value in terms.values()):
+            return f"it answered {query.name!r} with NaN or infinity; check the units of its columns."
+        wanted = QUERIES[query.name].shapes(len(self.feature_names), query)
+        found = {name: value.shape for name, value in terms.items()}
+        if found != wanted:
+            return f"it answered {query.name!r} with arrays of shapes {found}, not {wanted}."
+        if "product" in terms and site in self._squares:
+            # ‖AᵀAQ‖ ≤ tr(AᵀA)‖Q‖, and the trace is what the site itself told of its deviations
+            trace = float((self._squares[site] / query.arrays["scale"] ** 2).sum())
+            largest = SLACK * trace * _norm_of_directions(query, len(self.feature_names))
+            if float(np.linalg.norm(terms["product"])) > largest:
+                return f"it answered {query.name!r} with numbers larger than its own rows allow."
+        return None
+
+    def _remember(self, query: Query, answers: Mapping[str, Terms]) -> None:
+        if query.name == "deviations":
+            self._squares = {site: np.asarray(terms["squares"]) for site, terms in answers.items()}
+
+
+def _norm_of_directions(query: Query, d: int) -> float:
+    if "directions" in query.arrays:
+        return float(np.linalg.norm(query.arrays["directions"]))
+    return float(np.linalg.norm(random_directions(int(query.scalars["seed"]), (d, int(query.scalars["columns"])))))

@@ -1,0 +1,301 @@
+"""A site's door: letters in, letters out. What is not signed, agreed, approved and allowed is not answered.
+
+In this order, each before the next: the coordinator's signature; the letter's form and size; the owner's approval of
+the study; whether this question was answered before; the owner's policy; the question's own form. Then data are
+touched, the answer is written into the log, and it leaves.
+
+Each (run, round, kind) is answered once. The same letter again gets the same bytes again, so a coordinator that was
+stopped goes on as if nothing had been; another letter for the same round is refused, so nobody gets a second answer on
+other terms.
+"""
+
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.site.agreement import Agreement, InvalidAgreement, objections, read_agreement
+from fedspca.site.audit import Audit
+from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
+from fedspca.site.identity import Identity, InvalidSignature, signed_payload
+from fedspca.site.queries import QUERIES, Query, Terms
+from fedspca.site.site import Site
+from fedspca.site.store import Store
+from fedspca.wire import MAX_BYTES, Message, WireError, decode, encode
+
+MAX_RUNS = 1000
+RUN = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass
+class Session:
+    """Where one study stands at a site.
+
+    Attributes
+    ----------
+    agreement : Agreement
+        The terms, approved by the owner.
+    site : Site
+        The rows.
+    identity : Identity
+        The site's keys.
+    run, round : str, int
+        Which run of the study this is, and the last round that was asked.
+    runs : list of str
+        The runs that there were, this one last.
+    replies : dict
+        The answers of this round, by kind: the letter's digest and the bytes of the reply.
+    secrets : dict of str to ndarray
+        What handlers keep between messages. It never leaves the site.
+    """
+
+    agreement: Agreement
+    site: Site
+    identity: Identity
+    run: str = ""
+    round: int = 0
+    runs: list[str] = field(default_factory=list)
+    replies: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    secrets: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def answer(self, query: Query) -> Terms:
+        """Return this site's terms, if the agreement and the policy allow the question."""
+        name = self.site.name
+        if query.name not in self.agreement.questions:
+            raise SiteRefusal(name, query.name, "the question is not part of what the owner approved.")
+        if self.round > self.agreement.max_rounds:
+            raise SiteRefusal(name, query.name, f"the owner approved {self.agreement.max_rounds} questions.")
+        asked = QUERIES[query.name].components(query)
+        if asked > self.agreement.max_components:
+            limit = self.agreement.max_components
+            raise SiteRefusal(name, query.name, f"it asks about {asked} directions and the owner approved {limit}.")
+        return self.site.answer(query)
+
+
+Handler: TypeAlias = Callable[[Session, Message], Message]
+
+
+def question(site: str, message: Message) -> Query:
+    """Return the question that a message puts; its form is checked when it is answered."""
+    scalars = message.fields.get("scalars")
+    if not isinstance(scalars, dict) or not all(isinstance(value, str | int | float) for value in scalars.values()):
+        raise InvalidQuery(site, "?", "its scalars must be a table of numbers and texts.")
+    arrays = {name: array for name, array in message.arrays.items() if array.dtype == np.float64}
+    if len(arrays) != len(message.arrays):
+        raise InvalidQuery(site, "?", "its arrays must be float64.")
+    return Query(message.text("query", 40), arrays, scalars)
+
+
+def put_question(query: Query) -> tuple[dict[str, Any], Mapping[str, NDArray[Any]]]:
+    """Return the fields and arrays in which a question travels: what :func:`question` reads."""
+    return {"query": query.name, "scalars": dict(query.scalars)}, query.arrays
+
+
+def ask(session: Session, message: Message) -> Message:
+    """Answer a plain question with this site's terms, seen by the coordinator as they are."""
+    query = question(session.site.name, message)
+    if session.agreement.masked:
+        raise SiteRefusal(session.site.name, query.name, "in this study terms leave the site only under masks.")
+    return Message("terms", {"query": query.name}, session.answer(query))
+
+
+HANDLERS: dict[str, Handler] = {"ask": ask}
+
+
+class Endpoint:
+    """Answers letters beside the data.
+
+    Parameters
+    ----------
+    site : Site
+        The rows and the owner's policy.
+    identity : Identity
+        The site's keys.
+    coordinator : str
+        The public key of the coordinator who invited the site.
+    store : Store
+        Where the site keeps what it knows of studies.
+    audit : Audit, optional
+        The log of what left; by default one in memory.
+    max_bytes : int
+        The longest letter that is taken.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        identity: Identity,
+        coordinator: str,
+        store: Store,
+        audit: Audit | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self.site = site
+        self.identity = identity
+        self.audit = audit or Audit()
+        self._coordinator = coordinator
+        self._store = store
+        self._max_bytes = max_bytes
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+
+    def handle(self, letter: bytes) -> bytes:
+        """Return the signed reply to a letter: an answer, or a refusal that says why."""
+        with self._lock:
+            about: dict[str, Any] = {"bytes_in": len(letter)}
+            try:
+                payload = self._opened(letter)
+                message = decode(payload, self._max_bytes)
+                about |= _about(message)
+                return self._answered(message, hashlib.sha256(payload).hexdigest(), about)
+            except (WireError, InvalidSignature, InvalidAgreement, SiteError, MemoryError) as error:
+                return self._refused(error, about)
+
+    def _opened(self, letter: bytes) -> bytes:
+        if len(letter) > self._max_bytes:
+            raise WireError(f"A letter of {len(letter)} bytes is longer than the {self._max_bytes} that are taken.")
+        return signed_payload(letter, self._coordinator, "the coordinator")
+
+    def _answered(self, message: Message, digest: str, about: dict[str, Any]) -> bytes:
+        if message.kind == "hello":
+            return self._sent(self._hello(message), message, about)
+        if message.kind == "propose":
+            return self._sent(self._proposal(message), message, about)
+        session = self._current(message)
+        if message.kind in session.replies:
+            before, reply = session.replies[message.kind]
+            if before != digest:
+                raise SiteRefusal(self.site.name, message.kind, "the round was answered before, to another letter.")
+            self.audit.add(verdict="repeated", digest=_digest(reply), **about)
+            return reply
+        if message.kind not in HANDLERS:
+            raise InvalidQuery(self.site.name, message.kind, f"there is no such kind; there are {sorted(HANDLERS)}.")
+        try:
+            answer = HANDLERS[message.kind](session, message)
+        except BaseException:
+            self._session = None  # whatever the handler had begun to change is read again from the store
+            raise
+        reply = self._sent(answer, message, about)
+        session.replies[message.kind] = (digest, reply)
+        self._store.save(session.agreement.hash, _kept(session))
+        return reply
+
+    def _hello(self, message: Message) -> Message:
+        study = message.text("study", 64)
+        agreement = self._store.approved(study) if study else None
+        state = "approved" if agreement else "not approved"
+        return Message("hello", {"state": state, "features": len(self.site.feature_names)})
+
+    def _proposal(self, message: Message) -> Message:
+        """Keep the terms for the owner, unless the site could not take part on them anyway."""
+        text = message.arrays.get("agreement")
+        if text is None or text.dtype != np.uint8 or text.ndim != 1:
+            raise InvalidAgreement("A proposal without an agreement.")
+        agreement = read_agreement(text.tobytes())
+        if agreement.coordinator != self._coordinator:
+            raise InvalidAgreement("The agreement names another coordinator than the one who invited this site.")
+        if agreement.sites.get(self.site.name) != self.identity.public:
+            raise InvalidAgreement(f"The agreement does not name site {self.site.name!r} with its own key.")
+        features = self.site.feature_names
+        if found := objections(agreement, self.site.policy, rows=self.site.n_rows, features=features):
+            raise SiteRefusal(self.site.name, "propose", "; ".join(found) + ".")
+        self._store.propose(agreement)
+        state = "approved" if self._store.approved(agreement.hash) else "not approved"
+        return Message("proposal", {"state": state, "agreement": agreement.hash})
+
+    def _current(self, message: Message) -> Session:
+        """Return the session at the round that the message names; an older round or run is refused."""
+        study, run, number = message.text("study", 64), message.text("run", 32), message.number("round")
+        agreement = self._store.approved(study)
+        if agreement is None:
+            self._session = None
+            raise SiteRefusal(self.site.name, message.kind, "its owner has not approved this study.")
+        session = self._session
+        if session is None or session.agreement.hash != study:
+            session = self._session = self._restored(agreement)
+        if not RUN.fullmatch(run):
+            raise WireError("The name of a run must be 32 hexadecimal digits.")
+        if run != session.run:
+            self._begin(session, run)
+        if number < session.round or number == 0:
+            raise SiteRefusal(self.site.name, message.kind, f"round {number} is over; round {session.round} was asked.")
+        if number > session.round:
+            session.round, session.replies = number, {}
+        return session
+
+    def _begin(self, session: Session, run: str) -> None:
+        if run in session.runs or len(session.runs) >= MAX_RUNS:
+            raise SiteRefusal(self.site.name, "run", "the run is over: another one was begun after it.")
+        session.runs.append(run)
+        session.run, session.round, session.replies, session.secrets = run, 0, {}, {}
+        self.site.begin()
+
+    def _restored(self, agreement: Agreement) -> Session:
+        kept = self._store.load(agreement.hash)
+        session = Session(agreement, self.site, self.identity)
+        if kept is None:
+            self.site.restore({"answered": np.array(0)})
+            return session
+        parts: dict[str, dict[str, NDArray[Any]]] = {"site": {}, "secret": {}, "reply": {}}
+        for name, array in kept.arrays.items():
+            kind, _, rest = name.partition(":")
+            parts[kind][rest] = array.copy()
+        self.site.restore(parts["site"])
+        session.run, session.round, session.runs = kept.fields["run"], kept.fields["round"], list(kept.fields["runs"])
+        session.secrets = parts["secret"]
+        digests = kept.fields["digests"]
+        session.replies = {kind: (digests[kind], reply.tobytes()) for kind, reply in parts["reply"].items()}
+        return session
+
+    def _sent(self, answer: Message, message: Message, about: dict[str, Any]) -> bytes:
+        """Return the signed reply, written into the log before it leaves."""
+        released = [[name, array.dtype.str, list(array.shape)] for name, array in answer.arrays.items()]
+        fields = {name: message.fields[name] for name in ("study", "run", "round") if name in message.fields}
+        # the head of the log goes along: whoever keeps the reply can tell later whether the log was rewritten
+        heading = {**fields, "sender": self.site.name, "log": self.audit.head}
+        payload = encode(Message(answer.kind, {**answer.fields, **heading}, answer.arrays))
+        self.audit.add(
+            verdict="answered",
+            reply=answer.kind,
+            released=released,
+            bytes=len(payload),
+            digest=_digest(payload),
+            **about,
+        )
+        return self.identity.sign(payload)
+
+    def _refused(self, error: Exception, about: dict[str, Any]) -> bytes:
+        reason = error.reason if isinstance(error, SiteError) else str(error) or "there is not enough memory."
+        self.audit.add(verdict="refused", reason=reason, **about)
+        about = {name: about[name] for name in ("study", "run", "round", "query") if name in about}
+        fields = {**about, "error": type(error).__name__, "reason": reason, "sender": self.site.name}
+        return self.identity.sign(encode(Message("refused", fields)))
+
+
+def _kept(session: Session) -> Message:
+    """Return a session as it is kept."""
+    arrays = {f"site:{name}": array for name, array in session.site.snapshot().items()}
+    arrays |= {f"secret:{name}": array for name, array in session.secrets.items()}
+    arrays |= {f"reply:{kind}": np.frombuffer(reply, np.uint8) for kind, (_, reply) in session.replies.items()}
+    digests = {kind: digest for kind, (digest, _) in session.replies.items()}
+    fields = {"run": session.run, "round": session.round, "runs": session.runs, "digests": digests}
+    return Message("state", fields, arrays)
+
+
+def _about(message: Message) -> dict[str, Any]:
+    """Return what the log says of a letter, cut to a sensible length: its writer may be hostile."""
+    about: dict[str, Any] = {"kind": message.kind}
+    for name in ("study", "run", "round", "query"):
+        value = message.fields.get(name)
+        if isinstance(value, str | int):
+            about[name] = value if isinstance(value, int) and abs(value) < 1 << 63 else str(value)[:64]
+    return about
+
+
+def _digest(payload: bytes) -> str:
+    return hashlib.sha256(payload).hexdigest()
