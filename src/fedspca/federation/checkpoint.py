@@ -1,12 +1,9 @@
 """A federation that remembers: an interrupted fit goes on from the last round and ends with the same bits.
 
-A solver is a deterministic function of the sums it gets. So the sums are written down, one file a round; on a new start
-they are answered from there, and sites that keep a state are put back to where they were after the last of them. No
-solver has code for it.
+The sums are written down in a :class:`~fedspca.federation.journal.Journal`; on a new start they are answered from
+there, and sites that keep a state are put back to where they were after the last of them. No solver has code for it.
 """
 
-import hashlib
-import json
 import shutil
 import time
 from collections.abc import Iterable
@@ -15,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from fedspca.federation.base import Aggregate, Federation, FederationError
+from fedspca.federation.base import Aggregate, Federation
+from fedspca.federation.journal import Journal
 from fedspca.files import new_file
 from fedspca.site.queries import Query
 from fedspca.site.site import Site
 
-IDENTITY = "study.json"
 SITES = "sites.npz"
 PAUSE = 0.25  # seconds between writing snapshots of the sites: a killed fit repeats little more than that
 SHARE = 20  # and no more than one part in so many of the time goes into writing them
@@ -48,12 +45,12 @@ class CheckpointedFederation:
     ) -> None:
         self._federation = federation
         self._sites = sorted(sites, key=lambda site: site.name)
-        self._folder = folder
         self._pause = pause
         self._number = 0
         self._snapshot: tuple[int, list[dict[str, Any]]] | None = None
         self._due = time.monotonic() + pause
-        self._replayed = self._begin(identity)
+        self._journal = Journal(folder, identity)
+        self._replayed = self._begin()
 
     @property
     def n_sites(self) -> int:
@@ -74,9 +71,11 @@ class CheckpointedFederation:
         """Answer from what was kept, or ask every site and keep the sum."""
         self._number += 1
         if self._number <= self._replayed:
-            return self._kept(query)
+            answer = self._journal.kept(self._number, query)[0]
+            assert answer is not None  # sites in this process are not lost
+            return answer
         answer = self._federation.sum(query)
-        self._keep(query, answer)
+        self._journal.keep(self._number, query, answer)
         # taken when all sites are between two rounds: an interruption may come when some have answered and some not
         self._snapshot = (self._number, [site.snapshot() for site in self._sites])
         if time.monotonic() >= self._due:
@@ -91,63 +90,23 @@ class CheckpointedFederation:
         kept: dict[str, Any] = {"round": np.array(self._snapshot[0])}
         for number, arrays in enumerate(self._snapshot[1]):
             kept |= {f"{number}.{name}": array for name, array in arrays.items()}
-        _write(self._folder / SITES, kept)
+        with new_file(self._journal.folder / SITES) as draft, draft.open("wb") as file:
+            np.savez(file, **kept)
         now = time.monotonic()
         self._due = now + (max(self._pause, SHARE * (now - began)) if self._pause else 0.0)
 
     def remove(self) -> None:
         """Forget everything, once the fit is done."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._journal.folder, ignore_errors=True)
 
-    def _begin(self, identity: str) -> int:
+    def _begin(self) -> int:
         """Return how many rounds can be replayed, with the sites put back to after the last of them."""
-        path = self._folder / IDENTITY
+        path = self._journal.folder / SITES
         if not path.exists():
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with new_file(path) as draft:
-                draft.write_text(json.dumps({"identity": identity}), encoding="utf-8")
             return 0
-        if json.loads(path.read_text(encoding="utf-8")).get("identity") != identity:
-            raise FederationError(
-                f"{self._folder}: this checkpoint is of other data, settings or versions, so it cannot be continued. "
-                "Begin anew without --resume, or give back what was changed."
-            )
-        if not (self._folder / SITES).exists():
-            return 0
-        with np.load(self._folder / SITES, allow_pickle=False) as kept:
+        with np.load(path, allow_pickle=False) as kept:
             arrays = dict(kept)
         for number, site in enumerate(self._sites):
             prefix = f"{number}."
             site.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
         return int(arrays["round"])
-
-    def _path(self) -> Path:
-        return self._folder / f"{self._number:06d}.npz"
-
-    def _keep(self, query: Query, answer: Aggregate) -> None:
-        about = {"query": _fingerprint(query), "numbers": [answer.n_sites, answer.bytes_up, answer.bytes_down]}
-        _write(self._path(), {**answer.arrays, "about.json": np.array(json.dumps(about))})
-
-    def _kept(self, query: Query) -> Aggregate:
-        with np.load(self._path(), allow_pickle=False) as kept:
-            arrays = dict(kept)
-        about = json.loads(str(arrays.pop("about.json")))
-        if about["query"] != _fingerprint(query):
-            raise FederationError(
-                f"{self._folder}: round {self._number} asks something else than before, so this checkpoint cannot be "
-                "continued. It may be of another version, or another machine. Begin anew without --resume."
-            )
-        return Aggregate(arrays, *about["numbers"])
-
-
-def _write(path: Path, arrays: dict[str, Any]) -> None:
-    with new_file(path) as draft, draft.open("wb") as file:
-        np.savez(file, **arrays)
-
-
-def _fingerprint(query: Query) -> str:
-    digest = hashlib.sha256(json.dumps([query.name, sorted(query.scalars.items())]).encode())
-    for name, array in sorted(query.arrays.items()):
-        digest.update(f"{name}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

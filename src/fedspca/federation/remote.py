@@ -25,13 +25,14 @@ PAUSE = 1.0
 class RosterChanged(FederationError):
     """A site was lost and the study goes on without it: what was learned with it no longer counts."""
 
-    def __init__(self, site: str, reason: str) -> None:
-        super().__init__(f"Site {site!r} was lost ({reason}); the study goes on without it.")
-        self.site = site
+    def __init__(self, lost: Mapping[str, str]) -> None:
+        told = "; ".join(f"site {site!r} was lost ({reason.rstrip('.')})" for site, reason in lost.items())
+        super().__init__(f"The study goes on with fewer sites: {told}.")
+        self.lost = dict(lost)
 
 
 class RemoteFederation:
-    """Sites on other machines, each asked by a letter.
+    """Sites on other machines, each asked by a letter. ``lost`` says who is no longer asked, and why.
 
     Parameters
     ----------
@@ -39,8 +40,6 @@ class RemoteFederation:
         The run.
     sites : sequence of str, optional
         Who takes part; by default everyone whom the agreement names.
-    first : int
-        The number of the first round.
     notice : callable, optional
         Told in words what happens to sites.
     """
@@ -50,14 +49,14 @@ class RemoteFederation:
         conversation: Conversation,
         *,
         sites: tuple[str, ...] | None = None,
-        first: int = 1,
         notice: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.sites = tuple(sorted(conversation.agreement.sites if sites is None else sites))
         self._conversation = conversation
-        self._round = first - 1
+        self._round = 0
         self._notice = notice
         self._squares: dict[str, Array] = {}
+        self.lost: dict[str, str] = {}
 
     @property
     def n_sites(self) -> int:
@@ -69,14 +68,13 @@ class RemoteFederation:
         """The features that the sites agreed on."""
         return self._conversation.agreement.features
 
-    @property
-    def rounds(self) -> int:
-        """The number of the last round."""
-        return self._round
+    def snapshot(self) -> Message:
+        """Return where the rounds stand; :meth:`restore` takes it."""
+        return Message("rounds", {"round": self._round, "sites": list(self.sites), "lost": self.lost})
 
-    def skip(self) -> None:
-        """Count a round whose sum is known already."""
-        self._round += 1
+    def restore(self, kept: Message) -> None:
+        """Go on from where a snapshot was taken."""
+        self._round, self.sites, self.lost = kept.number("round"), tuple(kept.fields["sites"]), kept.fields["lost"]
 
     def sum(self, query: Query) -> Aggregate:
         """Ask every site and return the sum of their terms."""
@@ -117,10 +115,10 @@ class RemoteFederation:
         least = self._conversation.agreement.min_sites
         if len(left) < least:
             raise SiteLost(site, query.name, f"{reason} The {len(left)} sites left are fewer than the {least} needed.")
-        self.sites = left
+        self.sites, self.lost = left, {**self.lost, **lost}
         self._notice(f"Round {self._round}: going on without {', '.join(lost)} ({reason})")
         if query.name not in CONSENSUS:
-            raise RosterChanged(site, reason)
+            raise RosterChanged(self.lost)
 
     def _problem(self, site: str, query: Query, message: Message) -> str | None:
         """Return why a site's terms are not to be believed, or None."""

@@ -3,6 +3,7 @@
 Everything is a sum over the sites, except what a site's policy lets it show alone.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,15 +25,15 @@ class Judgement(NamedTuple):
     facts: dict[str, Any]
 
 
-def judge(federation: Federation, sites: list[Site], fitted: FederatedSparsePCA) -> Judgement:
+def judge(federation: Federation, sites: Sequence[Site], fitted: FederatedSparsePCA) -> Judgement:
     """Ask for the figures that the report shows beside the loadings.
 
     Parameters
     ----------
     federation : Federation
         The sites that the model was fitted to.
-    sites : list of Site
-        The same sites, each to be asked alone if it allows that.
+    sites : sequence of Site
+        Those of the sites that are in this process, each to be asked alone if it allows that.
     fitted : estimator
         What was found.
     """
@@ -47,7 +48,6 @@ def judge(federation: Federation, sites: list[Site], fitted: FederatedSparsePCA)
     facts = {
         "dense_variance_ratio": [float(value) / (n - 1) / fitted.total_variance_ for value in dense],
         "row_errors": {"mean": mean, "variance": max(errors.number("squares") / n - mean**2, 0.0)},
-        "site_names": sorted(site.name for site in sites),
         "sites": [figure for site in sites if (figure := _shown_alone(site, frame, basis)) is not None],
     }
     return Judgement(captured / (n - 1), facts)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedspca.estimators import ExactSPCA
 from fedspca.federation import Federation
-from fedspca.study.settings import Study
+from fedspca.study.settings import Fit
 
 POINTS = 10
 MOST = 1000  # non-zeros a component beyond which nobody reads a loading
@@ -18,12 +18,12 @@ def default_grid(n_features: int, points: int = POINTS) -> list[int]:
     return sorted({round(float(count)) for count in grid})
 
 
-def follow_path(study: Study, federation: Federation, grid: list[int], rule: str = "knee") -> dict[str, Any]:
+def follow_path(study: Fit, federation: Federation, grid: list[int], rule: str = "knee") -> dict[str, Any]:
     """Solve for each number of non-zeros a component, for a round or two each, and mark a choice.
 
     Parameters
     ----------
-    study : Study
+    study : Fit
         How many components, and how rows are scaled.
     federation : Federation
         The sites.

@@ -4,7 +4,7 @@ import hashlib
 import json
 import platform
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,17 @@ import numpy as np
 import scipy
 
 from fedspca._version import __version__
-from fedspca.federation import LocalFederation
+from fedspca.estimators.base import FederatedSparsePCA
+from fedspca.federation import Federation, LocalFederation
 from fedspca.federation.checkpoint import CheckpointedFederation
 from fedspca.linalg.operators import column_sums
 from fedspca.model import SparsePCAModel, plain_round
+from fedspca.site import Site
 from fedspca.solvers.rounds import Round, Rounds
 from fedspca.study.facts import judge
 from fedspca.study.inputs import Inputs, make_sites, open_inputs
 from fedspca.study.path import default_grid, follow_path
-from fedspca.study.settings import Study
+from fedspca.study.settings import Fit, Study
 from fedspca.study.solvers import make_estimator
 
 Callback = Callable[[Round], object]
@@ -55,14 +57,14 @@ def fit_study(
     sites = make_sites(study, inputs)
     local = LocalFederation(sites)
     if checkpoint is None:
-        return _fitted_model(study, inputs, estimator, local, sites)
+        return _fitted_to_files(study, inputs, estimator, local, sites)
     if not resume:
         shutil.rmtree(checkpoint, ignore_errors=True)
     elif not checkpoint.exists():
         raise ValueError(f"{checkpoint}: there is no checkpoint to resume. Fit without --resume.")
     kept = CheckpointedFederation(local, sites, checkpoint, _identity(study, inputs))
     try:
-        model = _fitted_model(study, inputs, estimator, kept, sites)
+        model = _fitted_to_files(study, inputs, estimator, kept, sites)
     except KeyboardInterrupt:
         kept.save()
         raise
@@ -73,23 +75,57 @@ def fit_study(
     return model
 
 
-def _fitted_model(study: Study, inputs: Inputs, estimator: Any, federation: Any, sites: Any) -> SparsePCAModel:
-    estimator.fit_federation(federation)
-    asking = Rounds(federation)
-    judgement = judge(asking, sites, estimator)
+def _fitted_to_files(
+    study: Study, inputs: Inputs, estimator: FederatedSparsePCA, federation: Federation, sites: Sequence[Site]
+) -> SparsePCAModel:
     settings = {name: value for name, value in asdict(study).items() if name not in {"files", "cache"}}
-    followed = study.path and study.solver == "exact"
-    grid = default_grid(len(inputs.feature_names))
-    path = follow_path(study, asking, grid) if followed else None
-    return SparsePCAModel.from_estimator(
+    return fitted_model(
+        study,
         estimator,
-        covariance=judgement.covariance,
+        federation,
+        sites=sites,
         study={**settings, "files": [Path(file).name for file in study.files]},
         told=list(inputs.told),
         schema=inputs.schema.hash,
+        site_names=sorted(site.name for site in sites),
+    )
+
+
+def fitted_model(
+    settings: Fit,
+    estimator: FederatedSparsePCA,
+    federation: Federation,
+    *,
+    sites: Sequence[Site] = (),
+    **facts: Any,
+) -> SparsePCAModel:
+    """Fit, ask what the report shows beside the loadings, and return all of it as a model.
+
+    Parameters
+    ----------
+    settings : Fit
+        What is to be fitted.
+    estimator : estimator
+        The solver that they ask for.
+    federation : Federation
+        The sites, wherever they are.
+    sites : sequence of Site
+        Those in this process, whose own figures are shown if they allow it.
+    **facts
+        What else the model should tell.
+    """
+    estimator.fit_federation(federation)
+    asking = Rounds(federation)
+    judgement = judge(asking, sites, estimator)
+    followed = settings.path and settings.solver == "exact"
+    path = follow_path(settings, asking, default_grid(len(federation.feature_names))) if followed else None
+    return SparsePCAModel.from_estimator(
+        estimator,
+        covariance=judgement.covariance,
         versions=versions(),
         path=path,
         asked_after=[plain_round(record) for record in asking.history],
+        **facts,
         **judgement.facts,
     )
 

@@ -4,13 +4,16 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Self, TypeVar, get_args, get_type_hints
 
 from fedspca.data import Columns, TextOptions
 from fedspca.data.columns import MAX_FEATURES, listed
 
+SECTIONS = ("study", "data", "columns", "fit", "federation", "privacy", "policy")
 
-def _setting(section: str, help: str, default: Any = None, example: str = "") -> Any:
+
+def setting(section: str, help: str, default: Any = None, example: str = "") -> Any:
+    """Declare a setting: the section of its file, what it means, its default, and an example if it has none."""
     about = {"section": section, "help": help, "example": example}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=about)
@@ -18,46 +21,55 @@ def _setting(section: str, help: str, default: Any = None, example: str = "") ->
 
 
 @dataclass(frozen=True)
-class Study:
-    """What is to be fitted to what. A list of files makes one site each, unless a column names the sites."""
+class Fit:
+    """What is to be fitted."""
 
-    files: tuple[str, ...] = _setting("data", "The tables; each file is a site.", (), '["north.csv", "south.parquet"]')
-    site_column: str | None = _setting("data", "The column that names each row's site.", example='"hospital"')
-    common: bool = _setting("data", "Take only the features that every site has, and name the others.", False)
-    encoding: str = _setting("data", "How the letters of text tables are stored.", "utf-8")
-    delimiter: str | None = _setting("data", "What stands between values, if it is not found.", example='";"')
-    decimal: str = _setting("data", "The decimal sign of text tables.", ".")
-    cache: str | None = _setting("data", "Where prepared copies of large files are kept.", example='"/scratch/cache"')
-
-    features: tuple[str, ...] | None = _setting("columns", "The features, in order.", example='["age", "bmi"]')
-    exclude: tuple[str, ...] = _setting("columns", "Columns to leave out.", ())
-    id: str | None = _setting("columns", "The column that names rows.", example='"patient"')
-    label: str | None = _setting("columns", "A column with a label, kept out.", example='"diagnosis"')
-    categories: Mapping[str, tuple[str, ...]] = _setting(
-        "columns", "Columns of text to encode, with the categories that all sites agree on.", {}, '{ sex = ["F", "M"] }'
-    )
-    max_features: int = _setting("columns", "The most features taken from one table.", MAX_FEATURES)
-
-    solver: str = _setting("fit", "exact, faspca or fsspca.", "exact")
-    components: int = _setting("fit", "How many components.", 2)
-    nonzero: int | None = _setting("fit", "Non-zero weights of each component (exact).", example="10")
-    variance_kept: float | None = _setting(
+    solver: str = setting("fit", "exact, faspca or fsspca.", "exact")
+    components: int = setting("fit", "How many components.", 2)
+    nonzero: int | None = setting("fit", "Non-zero weights of each component (exact).", example="10")
+    variance_kept: float | None = setting(
         "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
     )
-    lam: float | None = _setting("fit", "Or: the weight of the l1 norm (every solver).", example="100.0")
-    scale: bool = _setting("fit", "Divide features by their joint standard deviation.", True)
-    max_missing: float = _setting(
+    lam: float | None = setting("fit", "Or: the weight of the l1 norm (every solver).", example="100.0")
+    scale: bool = setting("fit", "Divide features by their joint standard deviation.", True)
+    max_missing: float = setting(
         "fit", "The largest share of missing values that a feature may have; they count as the joint mean.", 0.2
     )
-    tol: float | None = _setting("fit", "When to stop; by default the solver's own.", example="1e-6")
-    max_rounds: int | None = _setting("fit", "The most rounds; by default the solver's own.", example="500")
-    seed: int = _setting("fit", "Seed of the first directions.", 0)
-    path: bool = _setting(
+    tol: float | None = setting("fit", "When to stop; by default the solver's own.", example="1e-6")
+    max_rounds: int | None = setting("fit", "The most rounds; by default the solver's own.", example="500")
+    seed: int = setting("fit", "Seed of the first directions.", 0)
+    path: bool = setting(
         "fit", "Also follow explained variance against non-zeros, for the report (exact; a dozen rounds more).", True
     )
 
-    min_rows: int = _setting("policy", "Sites with fewer rows refuse: a sum over few rows says much about each.", 5)
-    show_sites: bool = _setting(
+    def with_given(self, given: Mapping[str, Any]) -> Self:
+        """Return the settings with these in place of its own; None changes nothing."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Study(Fit):
+    """What is to be fitted to what. A list of files makes one site each, unless a column names the sites."""
+
+    files: tuple[str, ...] = setting("data", "The tables; each file is a site.", (), '["north.csv", "south.parquet"]')
+    site_column: str | None = setting("data", "The column that names each row's site.", example='"hospital"')
+    common: bool = setting("data", "Take only the features that every site has, and name the others.", False)
+    encoding: str = setting("data", "How the letters of text tables are stored.", "utf-8")
+    delimiter: str | None = setting("data", "What stands between values, if it is not found.", example='";"')
+    decimal: str = setting("data", "The decimal sign of text tables.", ".")
+    cache: str | None = setting("data", "Where prepared copies of large files are kept.", example='"/scratch/cache"')
+
+    features: tuple[str, ...] | None = setting("columns", "The features, in order.", example='["age", "bmi"]')
+    exclude: tuple[str, ...] = setting("columns", "Columns to leave out.", ())
+    id: str | None = setting("columns", "The column that names rows.", example='"patient"')
+    label: str | None = setting("columns", "A column with a label, kept out.", example='"diagnosis"')
+    categories: Mapping[str, tuple[str, ...]] = setting(
+        "columns", "Columns of text to encode, with the categories that all sites agree on.", {}, '{ sex = ["F", "M"] }'
+    )
+    max_features: int = setting("columns", "The most features taken from one table.", MAX_FEATURES)
+
+    min_rows: int = setting("policy", "Sites with fewer rows refuse: a sum over few rows says much about each.", 5)
+    show_sites: bool = setting(
         "policy", "Let each site's own fit be shown in the report, and not only sums over all sites.", False
     )
 
@@ -77,9 +89,8 @@ class Study:
         """Return how text tables are written."""
         return TextOptions(self.encoding, self.delimiter, self.decimal)
 
-    def with_given(self, given: Mapping[str, Any]) -> "Study":
-        """Return the study with these settings in place of its own; None changes nothing."""
-        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+Settings = TypeVar("Settings", bound=Fit)
 
 
 def read_study(path: Path) -> Study:
@@ -90,15 +101,37 @@ def read_study(path: Path) -> Study:
     path : Path
         The file.
     """
+    study = read_settings(path, Study, "fedspca init")
+    return replace(study, files=tuple(str(path.parent / file) for file in study.files))
+
+
+def by_section(kind: type[Fit]) -> dict[str, list[Any]]:
+    """Return the settings of each section, in the order in which a file has them."""
+    sections: dict[str, list[Any]] = {}
+    for about in fields(kind):
+        sections.setdefault(about.metadata["section"], []).append(about)
+    return {name: sections[name] for name in SECTIONS if name in sections}
+
+
+def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
+    """Read a file of settings.
+
+    Parameters
+    ----------
+    path : Path
+        The file, in TOML.
+    kind : type
+        The class that holds them.
+    command : str
+        What writes such a file.
+    """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file. Write one with: fedspca init") from None
+        raise ValueError(f"{path}: there is no such file. Write one with: {command}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: it is not valid TOML. ({error})") from None
-    sections: dict[str, list[str]] = {}
-    for about in fields(Study):
-        sections.setdefault(about.metadata["section"], []).append(about.name)
+    sections = {section: [about.name for about in settings] for section, settings in by_section(kind).items()}
     given: dict[str, Any] = {}
     for section, settings in content.items():
         if section not in sections or not isinstance(settings, dict):
@@ -108,9 +141,8 @@ def read_study(path: Path) -> Study:
                 raise ValueError(
                     f"{path}: [{section}] has no setting {name!r}; it has {listed(sections[section], 20)}."
                 )
-            given[name] = _checked(path, name, value)
-    study = Study(**given)
-    return replace(study, files=tuple(str(path.parent / file) for file in study.files))
+            given[name] = _checked(path, kind, name, value)
+    return kind(**given)
 
 
 TEXTS: Any = tuple[str, ...]
@@ -125,15 +157,15 @@ KINDS: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
 }
 
 
-def kind_of_setting(name: str) -> Any:
+def kind_of_setting(name: str, settings: type[Fit] = Study) -> Any:
     """Return the type of a setting, whether or not it may be left open."""
-    hint = get_type_hints(Study)[name]
+    hint = get_type_hints(settings)[name]
     inner = [part for part in get_args(hint) if part is not type(None)]
     return inner[0] if type(None) in get_args(hint) else hint
 
 
-def _checked(path: Path, name: str, value: Any) -> Any:
-    kind = kind_of_setting(name)
+def _checked(path: Path, settings: type[Fit], name: str, value: Any) -> Any:
+    kind = kind_of_setting(name, settings)
     types: Any = KINDS[kind][0]
     words = KINDS[kind][1]
     if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):

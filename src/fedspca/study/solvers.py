@@ -6,7 +6,7 @@ from typing import Any
 
 from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA
 from fedspca.estimators.base import FederatedSparsePCA
-from fedspca.study.settings import Study
+from fedspca.study.settings import Fit
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ SOLVERS: Mapping[str, Solver] = {
 SPARSITY = ("nonzero", "variance_kept", "lam")
 
 
-def make_estimator(study: Study, callbacks: list[Any]) -> FederatedSparsePCA:
+def make_estimator(study: Fit, callbacks: list[Any]) -> FederatedSparsePCA:
     """Return the estimator that a study asks for, not fitted yet."""
     if study.solver not in SOLVERS:
         raise ValueError(f"There is no solver {study.solver!r}; there are {', '.join(SOLVERS)}.")
@@ -37,7 +37,7 @@ def make_estimator(study: Study, callbacks: list[Any]) -> FederatedSparsePCA:
     return solver.make(study.components, random_state=study.seed, callbacks=callbacks, **given)
 
 
-def _check_sparsity(study: Study, solver: Solver) -> None:
+def _check_sparsity(study: Fit, solver: Solver) -> None:
     given = [name for name in SPARSITY if getattr(study, name) is not None]
     option = {name: f"--{name.replace('_', '-')}" for name in SPARSITY}
     if len(given) > 1:

@@ -1,11 +1,10 @@
 """A ``study.toml`` with every setting and what it means."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from fedspca.study.settings import Study
+from fedspca.study.settings import SECTIONS, Fit, by_section
 
 OPENING = """\
 # A study for fedspca. Every setting is here with its default; lines that begin with # are not used.
@@ -13,21 +12,21 @@ OPENING = """\
 """
 
 
-def template(study: Study) -> str:
+def template(study: Fit, opening: str = OPENING, sections: Collection[str] = SECTIONS) -> str:
     """Write the settings of a study with a comment for each. What is not set stands as a commented example."""
-    lines, section = [OPENING], ""
-    for about in fields(Study):
-        if about.metadata["section"] != section:
-            section = about.metadata["section"]
+    lines = [opening]
+    for section, settings in by_section(type(study)).items():
+        if section in sections:
             lines.append(f"[{section}]")
-        value = getattr(study, about.name)
-        lines.append(f"# {about.metadata['help']}")
-        if value is None or (value in ((), {}) and about.metadata["example"]):
-            lines.append(f"# {about.name} = {about.metadata['example']}")
-        else:
-            lines.append(f"{about.name} = {toml_value(value)}")
-        lines.append("")
+            for about in settings:
+                lines += [f"# {about.metadata['help']}", _line(about, getattr(study, about.name)), ""]
     return "\n".join(lines)
+
+
+def _line(about: Any, value: Any) -> str:
+    if value is None or (value in ((), {}) and about.metadata["example"]):
+        return f"# {about.name} = {about.metadata['example']}"
+    return f"{about.name} = {toml_value(value)}"
 
 
 def toml_value(value: Any) -> str:

@@ -1,0 +1,116 @@
+"""Sums that were paid for are not lost: one file a round, which says what was asked, what came of it, and its checksum.
+
+A solver is a deterministic function of the sums it gets. Given the same sums it asks the same questions, so a fit that
+was interrupted is brought back by replaying them, and goes on from the first that is not there.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedspca.federation.base import Aggregate, FederationError
+from fedspca.files import new_file
+from fedspca.site.queries import Query
+from fedspca.wire import Message, WireError, decode, encode
+
+IDENTITY = "study.json"
+VERSION = 1
+CHECKSUM = 32
+
+
+class InvalidCheckpoint(FederationError):
+    """A checkpoint that was cut off or altered, or that is of something else."""
+
+
+class Journal:
+    """The sums of a fit, in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are.
+    identity : str
+        What is fitted to what. A journal of something else is refused.
+    """
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        self.folder = folder
+        path = folder / IDENTITY
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with new_file(path) as draft:
+                draft.write_text(json.dumps({"version": VERSION, "identity": identity}), encoding="utf-8")
+        elif _identity(path) != {"version": VERSION, "identity": identity}:
+            raise InvalidCheckpoint(
+                f"{folder}: this checkpoint is of other data, settings or versions, so it cannot be continued. "
+                "Begin anew without --resume, or give back what was changed."
+            )
+
+    def __len__(self) -> int:
+        """How many rounds are there without a gap."""
+        number = 0
+        while self._path(number + 1).exists():
+            number += 1
+        return number
+
+    def keep(self, number: int, query: Query, answer: Aggregate | None, after: Message | None = None) -> None:
+        """Keep a round: what was asked, the sum (None if a site was lost), and where the federation then stood."""
+        fields: dict[str, Any] = {"number": number, "query": fingerprint(query), "numbers": None}
+        arrays: dict[str, Any] = {}
+        if answer is not None:
+            fields["numbers"] = [answer.n_sites, answer.bytes_up, answer.bytes_down]
+            arrays = dict(answer.arrays)
+        if after is not None:
+            arrays["after:state"] = np.frombuffer(encode(after), np.uint8)
+        content = encode(Message("round", fields, arrays))
+        with new_file(self._path(number), private=True) as draft:
+            draft.write_bytes(hashlib.sha256(content).digest() + content)
+
+    def kept(self, number: int, query: Query) -> tuple[Aggregate | None, Message | None]:
+        """Return what was written down of a round, if it asked this question."""
+        message = self._read(number)
+        if message.fields["query"] != fingerprint(query):
+            raise InvalidCheckpoint(
+                f"{self.folder}: round {number} asks something else than before, so this checkpoint cannot be "
+                "continued. It may be of another version, or another machine. Begin anew without --resume."
+            )
+        arrays = {name: array.copy() for name, array in message.arrays.items()}
+        state = arrays.pop("after:state", None)
+        after = None if state is None else decode(state.tobytes())
+        numbers = message.fields["numbers"]
+        return (None if numbers is None else Aggregate(arrays, *numbers)), after
+
+    def _read(self, number: int) -> Message:
+        path = self._path(number)
+        content = path.read_bytes()
+        if hashlib.sha256(content[CHECKSUM:]).digest() != content[:CHECKSUM]:
+            raise InvalidCheckpoint(f"{path}: the file was cut off or altered, so it cannot be continued from.")
+        try:
+            message = decode(content[CHECKSUM:])
+        except WireError as error:
+            raise InvalidCheckpoint(f"{path}: {error}") from None
+        if message.kind != "round" or message.fields.get("number") != number:
+            raise InvalidCheckpoint(f"{path}: it holds another round than its name says.")
+        return message
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.round"
+
+
+def _identity(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise InvalidCheckpoint(f"{path}: the file was cut off or altered, so it cannot be continued from.") from None
+
+
+def fingerprint(query: Query) -> str:
+    """Return a hash of a question and everything in it."""
+    digest = hashlib.sha256(json.dumps([query.name, sorted(query.scalars.items())]).encode())
+    for name, array in sorted(query.arrays.items()):
+        digest.update(f"{name}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -1,0 +1,75 @@
+"""A coordinator that may be stopped at any moment: each sum is kept, and with it where the conversation stood."""
+
+from typing import Protocol
+
+from fedspca.federation.base import Aggregate, Federation
+from fedspca.federation.journal import Journal
+from fedspca.federation.remote import RosterChanged
+from fedspca.site.queries import Query
+from fedspca.wire import Message
+
+
+class Conversing(Federation, Protocol):
+    """A federation that can say where its rounds stand and go on from there."""
+
+    lost: dict[str, str]
+
+    def snapshot(self) -> Message:
+        """Return where the rounds stand."""
+
+    def restore(self, kept: Message) -> None:
+        """Go on from where a snapshot was taken."""
+
+
+class ResumableFederation:
+    """Sites on other machines, whose sums are kept. What was answered before is not asked again.
+
+    Parameters
+    ----------
+    federation : Conversing
+        Who answers.
+    journal : Journal
+        Where the sums are kept.
+    """
+
+    def __init__(self, federation: Conversing, journal: Journal) -> None:
+        self._federation = federation
+        self._journal = journal
+        self._number = 0
+        self.replayed = len(journal)
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites take part."""
+        return self._federation.n_sites
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that the sites agreed on."""
+        return self._federation.feature_names
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """The sites that are no longer asked, and why."""
+        return self._federation.lost
+
+    def sum(self, query: Query) -> Aggregate:
+        """Answer from what was kept, or ask every site and keep the sum."""
+        self._number += 1
+        if self._number <= self.replayed:
+            return self._again(query)
+        try:
+            answer = self._federation.sum(query)
+        except RosterChanged:
+            self._journal.keep(self._number, query, None, self._federation.snapshot())
+            raise
+        self._journal.keep(self._number, query, answer, self._federation.snapshot())
+        return answer
+
+    def _again(self, query: Query) -> Aggregate:
+        answer, after = self._journal.kept(self._number, query)
+        if after is not None:
+            self._federation.restore(after)
+        if answer is None:
+            raise RosterChanged(self._federation.lost)
+        return answer

@@ -1,0 +1,141 @@
+"""The coordinator's folder: the study's settings and keys, the papers that went out and came back, runs and results.
+
+::
+
+    study.toml              what is to be fitted, and how
+    coordinator.key         the key that signs every question
+    certificates/           the study's own authority, and the certificate of this machine
+    invitations/, replies/  one paper a site
+    agreement.json          the terms as they were last sent to sites
+    run/                    the sums of the current run: what a resumed run goes on from
+    events.jsonl            what happened, one line each
+    model/                  the result
+    flower/                 Flower's own files: database, logs, process ids
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedspca.data import Schema, agree
+from fedspca.files import new_file, new_folder
+from fedspca.institutions.papers import Reply, invite, read_paper, write_paper
+from fedspca.institutions.settings import OPENING, JointStudy, read_joint_study
+from fedspca.site.agreement import Agreement
+from fedspca.site.identity import Identity
+from fedspca.study.template import template
+
+
+class StudyFolder:
+    """The coordinator's folder of one study."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        if not (self.path / "study.toml").exists():
+            raise ValueError(f"{path}: there is no study here. Make one with: fedspca study init {path}")
+
+    @classmethod
+    def create(cls, path: Path, study: JointStudy) -> "StudyFolder":
+        """Make the folder of a new study: keys, certificates, and an invitation to each site."""
+        from fedspca.federation.flower.certificates import make_authority
+
+        if path.exists():
+            raise FileExistsError(f"{path}: it is there already. Choose another name.")
+        coordinator = Identity.new()
+        with new_folder(path) as draft:
+            authority = make_authority(draft / "certificates", study.host)
+            coordinator.save(draft / "coordinator.key")
+            (draft / "study.toml").write_text(template(study, OPENING), encoding="utf-8")
+            (draft / "replies").mkdir()
+            for site in study.sites:
+                paper = invite(study.name, site, study.host, study.port, authority, coordinator)
+                write_paper(paper, draft / "invitations" / f"{site}.invitation", coordinator)
+        return cls(path)
+
+    @property
+    def settings(self) -> JointStudy:
+        """The settings, as they now are."""
+        return read_joint_study(self.path / "study.toml")
+
+    @property
+    def identity(self) -> Identity:
+        """The coordinator's keys."""
+        return Identity.load(self.path / "coordinator.key")
+
+    @property
+    def flower(self) -> Path:
+        """Where Flower's own files are."""
+        return self.path / "flower"
+
+    @property
+    def journal(self) -> Path:
+        """Where the sums of the current run are."""
+        return self.path / "run"
+
+    @property
+    def model(self) -> Path:
+        """Where the result goes."""
+        return self.path / "model"
+
+    def admit(self, path: Path) -> Reply:
+        """Take a site's reply to its invitation."""
+        from fedspca.institutions.papers import Invitation
+
+        reply = read_paper(path, Reply, "public")
+        invited = self.path / "invitations" / f"{reply.site}.invitation"
+        if not invited.exists():
+            raise ValueError(f"{path}: the site {reply.site!r} was not invited to this study.")
+        if read_paper(invited, Invitation, "coordinator").token != reply.token:
+            raise ValueError(f"{path}: it does not answer the invitation of site {reply.site!r} to this study.")
+        Schema.from_json(reply.schema)
+        known = self.replies().get(reply.site)
+        if known is not None and known.public != reply.public:
+            raise ValueError(
+                f"{path}: site {reply.site!r} replied before with another key. If it has a new one, remove "
+                f"{self.path / 'replies' / reply.site}.reply first."
+            )
+        with new_file(self.path / "replies" / f"{reply.site}.reply") as draft:
+            draft.write_bytes(path.read_bytes())
+        return reply
+
+    def replies(self) -> dict[str, Reply]:
+        """Return the sites' replies, by name."""
+        paths = sorted((self.path / "replies").glob("*.reply"))
+        return {path.stem: read_paper(path, Reply, "public") for path in paths}
+
+    def agreement(self) -> Agreement:
+        """Return the terms that follow from the settings and the sites' replies as they now are."""
+        study, replies = self.settings, self.replies()
+        missing = [site for site in study.sites if site not in replies]
+        if missing:
+            raise ValueError(
+                f"No reply yet from {', '.join(missing)}. Send the invitation in {self.path / 'invitations'}, and take "
+                "the reply with: fedspca study admit REPLY"
+            )
+        schemas = {site: Schema.from_json(replies[site].schema) for site in study.sites}
+        features, _ = agree(schemas, common=study.common)
+        keys = {site: replies[site].public for site in study.sites}
+        agreement = study.agreement(self.identity.public, keys, tuple(features))
+        with new_file(self.path / "agreement.json") as draft:
+            draft.write_text(agreement.text(), encoding="utf-8")
+        return agreement
+
+    def tell(self, event: str, **about: Any) -> None:
+        """Add a line to what happened."""
+        with (self.path / "events.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"event": event, "time": time.time(), **about}) + "\n")
+
+    def events(self, start: int = 0) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Yield what happened since a position in the file, each with the position after it."""
+        path = self.path / "events.jsonl"
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            file.seek(start)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # it is being written
+                start += len(line)
+                yield start, json.loads(line)

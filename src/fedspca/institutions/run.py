@@ -1,0 +1,142 @@
+"""A run of a study, as the coordinator leads it over whatever channel reaches the sites."""
+
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+
+from fedspca.federation.base import FederationError
+from fedspca.federation.channel import Channel
+from fedspca.federation.conversation import Conversation
+from fedspca.federation.journal import Journal
+from fedspca.federation.remote import RemoteFederation, RosterChanged
+from fedspca.federation.resumable import Conversing, ResumableFederation
+from fedspca.files import new_file
+from fedspca.institutions.coordinator import StudyFolder
+from fedspca.model import SparsePCAModel
+from fedspca.site.agreement import Agreement
+from fedspca.solvers.rounds import Round
+from fedspca.study.run import fitted_model, versions
+from fedspca.study.solvers import make_estimator
+
+ACTIONS = ("status", "run", "resume")
+PAUSE = 2.0
+RUN = "run.json"
+
+
+def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 0.0) -> SparsePCAModel | None:
+    """Do what the coordinator asked for: see who is there, run the study, or go on with a run that was stopped.
+
+    Parameters
+    ----------
+    folder : StudyFolder
+        The coordinator's folder. What happens is told in its events.
+    channel : Channel
+        The way to the sites.
+    action : {"status", "run", "resume"}
+        What to do.
+    wait : float
+        Seconds for which sites are waited for that are not here or whose owners have not approved yet.
+    """
+    if action not in ACTIONS:
+        raise ValueError(f"There is no action {action!r}; there are {', '.join(ACTIONS)}.")
+    agreement = folder.agreement()
+    run = _run_name(folder, agreement, resume=action == "resume")
+    conversation = Conversation(channel, folder.identity, agreement, run)
+    said = _gather(folder, conversation, wait if action != "status" else 0.0)
+    if action == "status":
+        return None
+    absent = {site: state for site, state in said.items() if state != "approved"}
+    if absent:
+        told = "; ".join(f"{site}: {state.rstrip('.')}" for site, state in absent.items())
+        raise FederationError(f"The study does not start, since not every site is here and has approved it. {told}.")
+    model = _fit(folder, conversation)
+    model.save(folder.model, overwrite=True)
+    shutil.rmtree(folder.journal)
+    folder.tell("done", rounds=model.facts.get("n_rounds"), sites=model.n_sites)
+    return model
+
+
+def _gather(folder: StudyFolder, conversation: Conversation, wait: float) -> dict[str, str]:
+    """Send the terms and return what sites say to them, once all have approved or the time is over."""
+    until = time.monotonic() + wait
+    while True:
+        said = conversation.propose()
+        folder.tell("sites", said=said, agreement=conversation.agreement.hash)
+        if all(state == "approved" for state in said.values()) or time.monotonic() > until:
+            return said
+        time.sleep(PAUSE)
+
+
+def _run_name(folder: StudyFolder, agreement: Agreement, *, resume: bool) -> str:
+    """Return the name of the run: a new one, or that of the run that goes on."""
+    path = folder.journal / RUN
+    if resume:
+        if not path.exists():
+            raise ValueError(f"{folder.path}: there is no run to resume. Begin one with: fedspca study run")
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["agreement"] != agreement.hash:
+            raise ValueError("The study's settings or sites were changed since the run began. Begin a new run.")
+        return str(kept["run"])
+    return secrets.token_hex(16)
+
+
+def _fit(folder: StudyFolder, conversation: Conversation) -> SparsePCAModel:
+    """Fit, begun again with the sites that are left whenever one is lost and the study goes on without it."""
+    agreement = conversation.agreement
+    journal = _journal(folder, conversation)
+    federation = ResumableFederation(
+        make_federation(conversation, lambda text: folder.tell("notice", text=text)), journal
+    )
+    if federation.replayed:
+        folder.tell("notice", text=f"{federation.replayed} rounds were answered before the run was stopped.")
+    settings = folder.settings
+    began = time.monotonic()
+    told: list[str] = []
+    while True:
+        estimator = make_estimator(settings, [lambda record: _tell_round(folder, record)])
+        try:
+            return fitted_model(
+                settings,
+                estimator,
+                federation,
+                study={"name": agreement.study, "agreement": agreement.hash, **settings.fit_settings(), "files": []},
+                federation={"masked": agreement.masked, "privacy": agreement.privacy, "lost": federation.lost},
+                told=told,
+                schema=None,
+                site_names=[site for site in agreement.sites if site not in federation.lost],
+                seconds=time.monotonic() - began,
+            )
+        except RosterChanged as change:
+            told.append(str(change).rstrip("."))
+            folder.tell("notice", text=f"{change} What was learned with them is dropped, and the fit begins again.")
+
+
+def make_federation(conversation: Conversation, notice: Callable[[str], object]) -> Conversing:
+    """Return the primitive on the terms of the agreement: plain, or under masks."""
+    return RemoteFederation(conversation, notice=notice)
+
+
+def _journal(folder: StudyFolder, conversation: Conversation) -> Journal:
+    """Return the journal of this run; that of an earlier run is thrown away."""
+    path = folder.journal / RUN
+    about = {"run": conversation.run, "agreement": conversation.agreement.hash}
+    if not path.exists() or json.loads(path.read_text(encoding="utf-8")) != about:
+        shutil.rmtree(folder.journal, ignore_errors=True)
+        with new_file(path) as draft:
+            draft.write_text(json.dumps(about), encoding="utf-8")
+    return Journal(folder.journal / "rounds", json.dumps([about, versions()]))
+
+
+def _tell_round(folder: StudyFolder, record: Round) -> None:
+    folder.tell(
+        "round",
+        number=record.number,
+        query=record.query,
+        seconds=round(record.seconds, 3),
+        bytes_up=record.bytes_up,
+        bytes_down=record.bytes_down,
+        objective=record.objective,
+        certificate=record.certificate,
+    )

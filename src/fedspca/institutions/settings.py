@@ -1,0 +1,75 @@
+"""The settings of a study between institutions: what the coordinator writes into ``study.toml``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedspca.site.agreement import Agreement
+from fedspca.study.settings import Fit, read_settings, setting
+from fedspca.study.solvers import make_estimator
+
+OPENING = """\
+# A study between institutions. Every setting is here with its default; lines that begin with # are not used.
+# Owners sign what is in this file: a change after they approved asks for their approval again.
+"""
+SEARCH = 20  # directions that a solver asks about beyond three times the components
+AFTER = 60  # questions for the figures beside the loadings, and for the path
+ROUNDS = {"exact": 100, "faspca": 1000, "fsspca": 1000}
+QUESTIONS = {
+    "exact": ("gram_product", "gram_sketch"),
+    "faspca": ("gram_product", "gram_sketch", "curvature", "faspca_step"),
+    "fsspca": ("gram_product", "gram_sketch", "curvature", "fsspca_step"),
+}
+ALWAYS = ("moments", "deviations", "captured_variance", "row_errors")
+
+
+@dataclass(frozen=True)
+class JointStudy(Fit):
+    """What is to be fitted to the rows of several institutions, and how they talk to each other."""
+
+    path: bool = setting("fit", "Also follow explained variance against non-zeros (exact; a dozen rounds more).", False)
+
+    name: str = setting("study", "The study's name, as owners will see it.", "study")
+    sites: tuple[str, ...] = setting("study", "The sites, each with a name.", (), '["north", "south", "east"]')
+    host: str = setting("study", "The name or address under which sites reach the coordinator.", "localhost")
+    port: int = setting("study", "The port that sites connect to.", 9092)
+    control_port: int = setting("study", "A port for the coordinator's own commands; not to be opened to sites.", 9093)
+    common: bool = setting("study", "Take only the features that every site has.", False)
+
+    masked: bool = setting("federation", "Mask what sites send, so that only the sum is ever seen.", True)
+    min_sites: int = setting("federation", "With fewer sites in a sum, it is not taken.", 3)
+    on_dropout: str = setting("federation", "When a site is lost: wait, continue without it, or abort.", "wait")
+    deadline: float = setting("federation", "Seconds that a site has to answer a question.", 120.0)
+    patience: float = setting("federation", "Seconds for which a lost site is waited for.", 3600.0)
+
+    def fit_settings(self) -> dict[str, Any]:
+        """Return the settings of the fit alone."""
+        return {name: getattr(self, name) for name in Fit.__dataclass_fields__}
+
+    def agreement(self, coordinator: str, sites: dict[str, str], features: tuple[str, ...]) -> Agreement:
+        """Return the terms that owners are asked to approve."""
+        make_estimator(self, [])  # settings that no solver takes are refused now
+        rounds = self.max_rounds or ROUNDS[self.solver]
+        return Agreement(
+            study=self.name,
+            coordinator=coordinator,
+            sites=dict(sorted(sites.items())),
+            features=features,
+            fit=self.fit_settings(),
+            questions=tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"]})),
+            max_rounds=rounds + AFTER,
+            max_components=min(len(features), 3 * self.components + SEARCH),
+            masked=self.masked,
+            min_sites=self.min_sites,
+            on_dropout=self.on_dropout,
+            deadline=float(self.deadline),
+            patience=float(self.patience),
+        )
+
+
+def read_joint_study(path: Path) -> JointStudy:
+    """Read the coordinator's ``study.toml``."""
+    study = read_settings(path, JointStudy, "fedspca study init")
+    if len(set(study.sites)) != len(study.sites) or not study.sites:
+        raise ValueError(f"{path}: sites must be a list of different names.")
+    return study
