@@ -1,0 +1,258 @@
+"""Who is who on the wire: a study's own certificate authority, the server's certificate, and the nodes' keys.
+
+The authority signs one certificate and is then only needed to renew it. Sites get the authority's certificate with the
+invitation and trust no other, so a server that cannot show a certificate of this study is not spoken to.
+"""
+
+import datetime as dt
+import ipaddress
+import socket
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fedspca.files import new_file
+
+CURVE = ec.SECP384R1()  # Flower asks for P-384 of its nodes; one curve for all
+AUTHORITY_DAYS, SERVER_DAYS = 3 * 365, 365
+CLOCK_SKEW = dt.timedelta(hours=1)  # a site's clock may be a little behind
+LOOPBACK = ("localhost", "127.0.0.1", "::1")  # Flower's own processes on the coordinator's machine
+
+
+class InvalidCertificate(ValueError):
+    """A certificate or key that a connection must not rest on."""
+
+
+class Certificates(NamedTuple):
+    """Where a server's certificates are: of the authority, of the server, and the server's private key."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def make_certificates(
+    folder: Path,
+    hosts: Sequence[str],
+    study: str = "fedspca",
+    days: int = SERVER_DAYS,
+    start: dt.datetime | None = None,
+) -> Certificates:
+    """Make an authority and a certificate for a server that sites reach by these host names or addresses.
+
+    Parameters
+    ----------
+    folder : Path
+        Gets ``ca.crt`` (for everyone), ``ca.key``, ``server.crt`` and ``server.key`` (keys with mode 0600).
+    hosts : sequence of str
+        Names and IP addresses. Loopback is always added: Flower's own processes use it.
+    study : str
+        Named in the certificates.
+    days : int
+        How long the server's certificate is valid.
+    start : datetime, optional
+        When it becomes valid, if not now.
+    """
+    start = (start or dt.datetime.now(dt.UTC)) - CLOCK_SKEW
+    authority_key, server_key = ec.generate_private_key(CURVE), ec.generate_private_key(CURVE)
+    issuer = _name(f"{study[:40]} authority")
+    authority = (
+        _draft(issuer, issuer, authority_key.public_key(), start, max(AUTHORITY_DAYS, days))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False)
+        .sign(authority_key, hashes.SHA384())
+    )
+    server = (
+        _draft(_name(f"{study[:40]} server"), issuer, server_key.public_key(), start, days)
+        .add_extension(x509.SubjectAlternativeName(_alternative_names(hosts)), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(digital_signature=True), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(server_key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+        .sign(authority_key, hashes.SHA384())
+    )
+    made = Certificates(folder / "ca.crt", folder / "server.crt", folder / "server.key")
+    _write(folder / "ca.key", _pem(authority_key), private=True)
+    _write(made.key, _pem(server_key), private=True)
+    for path, certificate in ((made.authority, authority), (made.certificate, server)):
+        _write(path, certificate.public_bytes(serialization.Encoding.PEM))
+    return made
+
+
+def make_node_key(folder: Path, name: str = "node") -> tuple[Path, Path]:
+    """Make the key pair by which a SuperNode shows who it is: the files with the private and the public key.
+
+    It is not the key that signs the site's answers: the SuperNode may run under an account that must not hold that one.
+    """
+    key = ec.generate_private_key(CURVE)
+    private, public = folder / f"{name}.key", folder / f"{name}.pub"
+    encoding, none = serialization.Encoding, serialization.NoEncryption()
+    _write(private, key.private_bytes(encoding.PEM, serialization.PrivateFormat.OpenSSH, none), private=True)
+    _write(public, key.public_key().public_bytes(encoding.OpenSSH, serialization.PublicFormat.OpenSSH) + b"\n")
+    return private, public
+
+
+def check_certificate(
+    path: Path, host: str | None = None, authority: Path | None = None, now: dt.datetime | None = None
+) -> dt.datetime:
+    """Raise :class:`InvalidCertificate` in words if the certificate cannot be used; return when it expires.
+
+    Parameters
+    ----------
+    path : Path
+        The certificate, in PEM.
+    host : str, optional
+        A name or address by which the server will be reached, which it must cover.
+    authority : Path, optional
+        The authority's certificate, which must have signed it.
+    now : datetime, optional
+        The time to judge by.
+    """
+    certificate, now = _load(path), now or dt.datetime.now(dt.UTC)
+    if now > certificate.not_valid_after_utc:
+        raise InvalidCertificate(
+            f"The certificate {path} expired on {_day(certificate.not_valid_after_utc)}; renew it."
+        )
+    if now < certificate.not_valid_before_utc:
+        raise InvalidCertificate(
+            f"The certificate {path} is valid only from {_day(certificate.not_valid_before_utc)} on: "
+            "check the clock of this machine."
+        )
+    if authority is not None:
+        try:
+            certificate.verify_directly_issued_by(_load(authority))
+        except (InvalidSignature, ValueError, TypeError):
+            raise InvalidCertificate(
+                f"The certificate {path} was not signed by the authority in {authority}."
+            ) from None
+        check_certificate(authority, now=now)
+    if host is not None and host not in (names := hosts_of(path)):
+        raise InvalidCertificate(f"The certificate {path} is for {', '.join(names) or 'no host'}, not for {host!r}.")
+    return certificate.not_valid_after_utc
+
+
+def hosts_of(path: Path) -> tuple[str, ...]:
+    """The names and addresses that a certificate is for."""
+    try:
+        names = _load(path).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    return tuple(str(name) for kind in (x509.DNSName, x509.IPAddress) for name in names.get_values_for_type(kind))
+
+
+def try_connection(host: str, port: int, authority: Path, timeout: float = 5.0) -> str | None:
+    """Connect as a site does; return None if the server is there and is the study's, or else in words what is wrong."""
+    try:
+        context = ssl.create_default_context(cafile=authority)
+    except (OSError, ssl.SSLError):
+        return f"the authority's certificate {authority} cannot be read"
+    try:
+        with (
+            socket.create_connection((host, port), timeout=timeout) as plain,
+            context.wrap_socket(plain, server_hostname=host),
+        ):
+            return None
+    except ssl.SSLCertVerificationError as error:
+        return _why_untrusted(error, host)
+    except ssl.SSLError as error:
+        return f"something else than the study's server answers at {host}:{port} ({error.reason})"
+    except socket.gaierror:
+        return f"the name {host} is not known; check the address in the invitation"
+    except TimeoutError:
+        return f"nothing answers at {host}:{port}; a firewall may drop the connection"
+    except ConnectionRefusedError:
+        return f"nothing listens at {host}:{port}; the coordinator may not have started the study"
+    except OSError as error:
+        return f"{host}:{port} cannot be reached: {error.strerror or error}"
+
+
+def _why_untrusted(error: ssl.SSLCertVerificationError, host: str) -> str:
+    match error.verify_code:
+        case 10:
+            return "the server's certificate has expired; the coordinator must renew it"
+        case 9:
+            return "the server's certificate is not valid yet; check the clock of this machine"
+        case 62 | 64:
+            return f"the server's certificate is not for {host}; the coordinator must add this name or address to it"
+        case 7 | 18 | 19 | 20 | 21:
+            return "the server's certificate was not signed by this study's authority; do not go on before you know why"
+        case _:
+            return f"the server's certificate is not accepted: {error.verify_message}"
+
+
+def _draft(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, start: dt.datetime, days: int
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + CLOCK_SKEW + dt.timedelta(days=days))
+    )
+
+
+def _usage(*, digital_signature: bool = False, key_cert_sign: bool = False, crl_sign: bool = False) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=digital_signature,
+        key_cert_sign=key_cert_sign,
+        crl_sign=crl_sign,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _alternative_names(hosts: Sequence[str]) -> list[x509.GeneralName]:
+    names: list[x509.GeneralName] = []
+    for host in dict.fromkeys([*hosts, *LOOPBACK]):
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(host)))
+        except ValueError:
+            try:
+                names.append(x509.DNSName(host.encode("idna").decode()))
+            except UnicodeError:
+                raise InvalidCertificate(f"{host!r} is neither a host name nor an IP address.") from None
+    return names
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write(path: Path, content: bytes, *, private: bool = False) -> None:
+    with new_file(path, private=private) as draft:
+        draft.write_bytes(content)
+
+
+def _load(path: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(Path(path).read_bytes())
+    except OSError as error:
+        raise InvalidCertificate(f"The certificate {path} cannot be read: {error.strerror or error}.") from None
+    except ValueError:
+        raise InvalidCertificate(f"{path} holds no certificate in PEM.") from None
+
+
+def _day(when: dt.datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M} UTC"

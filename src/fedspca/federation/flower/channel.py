@@ -1,0 +1,138 @@
+"""Carry one letter to each site over Flower and bring back the answers that come in time.
+
+Flower's own ``send_and_receive`` asks for replies every three seconds; a round of sparse PCA takes less than that. So
+letters are pushed, and replies pulled with a short back-off until all are there or the deadline has passed. What the
+letters say is opaque here: the layer above checks signatures, rounds and shapes, once for all channels.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+MESSAGE_TYPE = "query.fedspca"
+FIRST_WAIT, LONGEST_WAIT = 0.05, 0.5
+HELLO_DEADLINE = 30.0
+
+
+class FlowerChannel:
+    """Letters to named sites over a Flower grid.
+
+    Parameters
+    ----------
+    grid : Grid
+        What Flower hands to a ServerApp.
+    hello : bytes
+        A letter that every site answers with its name.
+    identify : callable
+        Returns the name of the site that signed an answer to ``hello``, or None if the answer proves nothing.
+    hello_deadline : float
+        Seconds that a site has to answer ``hello``.
+
+    Attributes
+    ----------
+    failures : dict of str to str
+        Why sites did not answer in the last exchange.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        hello: bytes,
+        identify: Callable[[bytes], str | None],
+        hello_deadline: float = HELLO_DEADLINE,
+    ) -> None:
+        self._grid, self._hello, self._identify = grid, hello, identify
+        self._hello_deadline = hello_deadline
+        self._node_of: dict[str, int] = {}
+        self._asked: set[int] = set()  # nodes that have answered hello, whatever they said
+        self.failures: dict[str, str] = {}
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The names of the sites that are connected, sorted."""
+        self.refresh()
+        return tuple(sorted(self._node_of))
+
+    def refresh(self, deadline: float | None = None) -> None:
+        """Ask every node that is new who it is, and forget those that are gone."""
+        online = set(self._grid.get_node_ids())
+        self._asked &= online
+        self._node_of = {name: node for name, node in self._node_of.items() if node in online}
+        if strangers := online - self._asked:
+            answers, _ = self._carry(dict.fromkeys(strangers, self._hello), deadline or self._hello_deadline)
+            self._asked |= answers.keys()
+            for node, answer in sorted(answers.items()):
+                name = self._identify(answer)
+                # the first node to prove a name keeps it: a second one may not take a site's place
+                if name is not None and self._node_of.setdefault(name, node) != node:
+                    self._asked.discard(node)
+
+    def exchange(self, letters: Mapping[str, bytes], deadline: float) -> dict[str, bytes]:
+        """Send one letter to each named site; return the answers that came within ``deadline`` seconds, by site.
+
+        A site that did not answer is absent, and :attr:`failures` says why.
+        """
+        end = time.monotonic() + deadline
+        if not letters.keys() <= self._node_of.keys():
+            self.refresh(min(self._hello_deadline, deadline))
+        name_of = {node: name for name, node in self._node_of.items() if name in letters}
+        by_node = {node: letters[name] for node, name in name_of.items()}
+        answers, reasons = self._carry(by_node, end - time.monotonic())
+        self.failures = {name: "the site is not connected" for name in letters if name not in self._node_of}
+        self.failures |= {name_of[node]: reason for node, reason in reasons.items()}
+        for name in self.failures:
+            # it may come back under another node id, and must then say again who it is
+            self._asked.discard(self._node_of.pop(name, 0))
+        return {name_of[node]: answer for node, answer in answers.items()}
+
+    def _carry(self, letters: Mapping[int, bytes], deadline: float) -> tuple[dict[int, bytes], dict[int, str]]:
+        """The answers by node, and for every other node the reason why there is none."""
+        end = time.monotonic() + deadline
+        node_of_message, reasons = self._push(letters, deadline)
+        answers: dict[int, bytes] = {}
+        wait = FIRST_WAIT
+        while node_of_message:
+            arrived = list(self._grid.pull_messages(list(node_of_message)))
+            for reply in arrived:
+                # by the message it answers, not by what the reply says of its sender: and once only
+                node = node_of_message.pop(reply.metadata.reply_to_message_id, None)
+                if node is not None:
+                    _sort(reply, node, answers, reasons)
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            wait = FIRST_WAIT if arrived else min(1.5 * wait, LONGEST_WAIT)
+            if node_of_message:
+                time.sleep(min(wait, left))
+        reasons |= dict.fromkeys(node_of_message.values(), f"no answer within {deadline:.0f} seconds")
+        return answers, reasons
+
+    def _push(self, letters: Mapping[int, bytes], ttl: float) -> tuple[dict[str, int], dict[int, str]]:
+        node_of_message, reasons = {}, {}
+        for node, letter in letters.items():
+            content = RecordDict({"letter": ConfigRecord({"bytes": letter})})
+            message = Message(content, node, MESSAGE_TYPE, ttl=max(ttl, 1.0))
+            # one by one: Flower asks for it when letters are long
+            identifiers: Iterable[str | None] = self._grid.push_messages([message])
+            identifier = next(iter(identifiers), None)
+            if identifier:
+                node_of_message[identifier] = node
+            else:
+                reasons[node] = "Flower did not accept the letter: the node may just have left"
+        return node_of_message, reasons
+
+
+def _sort(reply: Message, node: int, answers: dict[int, bytes], reasons: dict[int, str]) -> None:
+    if reply.has_error():
+        reasons[node] = f"{reply.error.reason or 'Flower gave no reason'} (Flower's error {reply.error.code})"
+        return
+    try:
+        answer = reply.content["letter"]["bytes"]
+    except (KeyError, TypeError):
+        answer = None
+    if isinstance(answer, bytes):
+        answers[node] = answer
+    else:
+        reasons[node] = "the reply holds no letter"

@@ -1,0 +1,224 @@
+"""Hand one letter to the guard beside the data and bring back its answer, over a Unix socket.
+
+A SuperNode runs whatever app the server ships, in a new process for every message. So the data, the keys and the policy
+live in another process, the *guard*, which may belong to another account of the operating system; the app only carries
+bytes to it. Only the standard library is imported, so that a message costs little more than the process it starts.
+
+A frame is one byte that says what it is, the length as eight bytes (big-endian), then as many bytes.
+"""
+
+import contextlib
+import logging
+import os
+import socket
+import stat
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+LETTER, FAILURE = b"L", b"F"
+HEADER = struct.Struct(">cQ")
+CHUNK = 1 << 20
+MAX_CONNECTIONS = 8  # each may hold one letter in memory
+MAX_BYTES = 1 << 30
+LONGEST_PATH = 103  # of a Unix socket: 104 bytes with the closing zero on macOS, 108 on Linux
+
+log = logging.getLogger(__name__)
+
+
+class RelayError(RuntimeError):
+    """The guard could not be reached, did not accept the letter, or failed on it."""
+
+
+class Relay:
+    """The guard's door: a server on a Unix socket that gives one letter at a time to ``handle``.
+
+    Parameters
+    ----------
+    handle : callable
+        Takes a letter and returns the answer. What it raises is logged here, and only the name of its class travels:
+        a sentence about an error may quote data.
+    socket_path : Path
+        Where to listen. Its folder is made with mode 0700 if it is not there.
+    max_bytes : int
+        The longest letter and the longest answer.
+    timeout : float
+        Seconds that a peer has to hand over a whole letter, or to take a whole answer.
+    mode : int
+        Who may connect: 0600 for this account, 0660 for its group when the SuperNode runs under another account.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[bytes], bytes],
+        socket_path: Path,
+        max_bytes: int = MAX_BYTES,
+        timeout: float = 60.0,
+        mode: int = 0o600,
+    ) -> None:
+        self._handle, self._max_bytes, self._timeout = handle, max_bytes, timeout
+        self.socket_path = Path(socket_path)
+        self._one_at_a_time = threading.Lock()
+        self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._listener = _listen(self.socket_path, mode)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._accept, name="fedspca-relay", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Listen no more. A letter being handled is finished, but its answer may find nobody."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        with contextlib.suppress(OSError):  # closing alone does not wake a thread that waits in accept
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(timeout=5)
+        self.socket_path.unlink(missing_ok=True)
+
+    def __enter__(self) -> "Relay":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _accept(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                if not self._stopping.is_set():
+                    time.sleep(0.1)  # out of file descriptors, say: others may soon be closed
+                continue
+            if not self._places.acquire(blocking=False):
+                connection.close()
+                continue
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                try:
+                    letter = _receive(connection, LETTER, self._max_bytes, self._timeout)
+                    _send(connection, LETTER, self._answer(letter), self._timeout)
+                except RelayError as error:
+                    _send(connection, FAILURE, str(error).encode(), self._timeout)
+        except OSError as error:
+            log.info("A relay went away before its answer was handed over: %s", error)
+        except RelayError as error:
+            log.info("%s", error)
+        finally:
+            self._places.release()
+
+    def _answer(self, letter: bytes) -> bytes:
+        try:
+            with self._one_at_a_time:
+                answer = self._handle(letter)
+        except Exception as error:
+            log.exception("The guard failed on a letter of %d bytes", len(letter))
+            raise RelayError(
+                f"the guard failed on the letter ({type(error).__name__}); its own log says why"
+            ) from error
+        if len(answer) > self._max_bytes:
+            raise RelayError(f"the guard's answer has {len(answer)} bytes; at most {self._max_bytes} may leave")
+        return answer
+
+
+def serve(
+    handle: Callable[[bytes], bytes],
+    socket_path: Path,
+    max_bytes: int = MAX_BYTES,
+    *,
+    timeout: float = 60.0,
+    mode: int = 0o600,
+) -> Relay:
+    """Start a :class:`Relay`; it serves in threads of its own until its ``stop()``."""
+    return Relay(handle, socket_path, max_bytes, timeout, mode)
+
+
+def forward(socket_path: str | Path, letter: bytes, max_bytes: int = MAX_BYTES, timeout: float = 3600.0) -> bytes:
+    """Hand a letter to the guard and return its answer, or raise :class:`RelayError`."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(timeout)
+            connection.connect(str(socket_path))
+            _send(connection, LETTER, letter, timeout)
+            return _receive(connection, LETTER, max_bytes, timeout)
+    except TimeoutError:
+        raise RelayError(f"the guard did not answer within {timeout:.0f} seconds") from None
+    except OSError as error:
+        raise RelayError(f"the guard cannot be reached at its socket: {error.strerror or error}") from None
+
+
+def _listen(path: Path, mode: int) -> socket.socket:
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise RelayError(f"the socket's path may have at most {LONGEST_PATH} bytes; use a shorter one than {path}")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove_stale(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+        path.chmod(mode)
+        listener.listen(MAX_CONNECTIONS)
+    except OSError as error:
+        listener.close()
+        raise RelayError(f"cannot listen at {path}: {error.strerror or error}") from error
+    return listener
+
+
+def _remove_stale(path: Path) -> None:
+    """A guard that was killed leaves its socket behind; one that lives must not lose it."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise RelayError(f"{path} is not a socket; it is left as it is, so choose another path")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return
+        except OSError:
+            pass  # alive, but busy
+    raise RelayError(f"another guard already listens at {path}")
+
+
+def _send(connection: socket.socket, kind: bytes, payload: bytes, timeout: float) -> None:
+    connection.settimeout(timeout)
+    connection.sendall(HEADER.pack(kind, len(payload)))
+    connection.sendall(payload)
+
+
+def _receive(connection: socket.socket, expected: bytes, max_bytes: int, timeout: float) -> bytes:
+    """One frame of the expected kind; memory is taken only as bytes arrive, and never beyond the limit."""
+    deadline = time.monotonic() + timeout
+    kind, length = HEADER.unpack(_receive_exactly(connection, HEADER.size, deadline))
+    if kind not in (expected, FAILURE):
+        raise RelayError("this is not a frame of the relay")
+    if length > max_bytes:
+        raise RelayError(f"the letter has {length} bytes; at most {max_bytes} are accepted")
+    payload = _receive_exactly(connection, length, deadline)
+    if kind == FAILURE:
+        raise RelayError(payload[:1000].decode(errors="replace"))
+    return payload
+
+
+def _receive_exactly(connection: socket.socket, length: int, deadline: float) -> bytes:
+    received = bytearray()
+    while len(received) < length:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        piece = connection.recv(min(length - len(received), CHUNK))
+        if not piece:
+            raise RelayError("the connection closed in the middle of a letter")
+        received += piece
+    return bytes(received)

@@ -1,0 +1,32 @@
+"""The ServerApp: run one action of a study over the sites that Flower reaches.
+
+What a ServerApp prints ends in the SuperLink's log, where nobody looks. So whatever goes wrong is written into the
+study's folder, as one sentence and then the traceback.
+"""
+
+import traceback
+from importlib import import_module
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedspca.federation.flower.app import failure_file
+from fedspca.federation.flower.channel import FlowerChannel
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Read the study's folder and the action from the run's settings, and do it."""
+    folder, action = Path(str(context.run_config["folder"])), str(context.run_config["action"])
+    failure = failure_file(folder, context.run_id)
+    try:
+        # by name, because institutions lie above the federation: the app is where the two meet
+        run = import_module("fedspca.institutions").run_in_server
+        run(folder, action, lambda hello, identify: FlowerChannel(grid, hello, identify))
+    except BaseException as error:
+        failure.parent.mkdir(parents=True, exist_ok=True)
+        failure.write_text(f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}", encoding="utf-8")
+        raise
