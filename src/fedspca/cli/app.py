@@ -20,6 +20,8 @@ from fedspca.cli import (
     reproduce,
     score,
     show,
+    site,
+    study,
     transform,
 )
 from fedspca.cli.output import visible
@@ -46,6 +48,8 @@ app.command("cache")(cache.cache)
 app.command("demo")(demo.demo)
 app.command("partition")(partition.partition)
 app.command("reproduce")(reproduce.reproduce)
+app.add_typer(study.app, name="study")
+app.add_typer(site.app, name="site")
 
 USER_ERRORS = (ValueError, OSError, FederationError, SiteError)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedspca.study.settings import LISTS, TEXTS, Study, kind_of_setting, read_study
+from fedspca.study.settings import LISTS, TEXTS, Fit, Study, kind_of_setting, read_study
 
 Files = Annotated[
     list[str],
@@ -20,7 +20,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 
 SHORT = {"components": "-r"}
-SECTION_TITLES = {"data": "Data", "columns": "Columns", "fit": "Fit", "policy": "What sites allow"}
+SECTION_TITLES = {
+    "study": "Study",
+    "data": "Data",
+    "columns": "Columns",
+    "fit": "Fit",
+    "federation": "Between sites",
+    "privacy": "Differential privacy",
+    "policy": "What sites allow",
+}
 
 
 def with_settings(*sections: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -47,8 +55,30 @@ def with_settings(*sections: str) -> Callable[[Callable[..., None]], Callable[..
     return decorate
 
 
-def _option(about: Any) -> inspect.Parameter:
-    kind = kind_of_setting(about.name)
+def settings_as_options(kind: type[Fit], *sections: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the settings of these sections as options, and call it with those that were given, by name."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = [p for p in inspect.signature(command).parameters.values() if p.name != "settings"]
+        named = {parameter.name for parameter in own} | {"files"}
+        settings = [a for a in fields(kind) if a.metadata["section"] in sections and a.name not in named]
+
+        def run(**given: Any) -> None:
+            mine = {parameter.name: given.pop(parameter.name) for parameter in own}
+            command(_given(given, kind), **mine)
+
+        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        parameters += [_option(about, kind) for about in settings]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        run.__doc__ = command.__doc__
+        return run
+
+    return decorate
+
+
+def _option(about: Any, settings: type[Fit] = Study) -> inspect.Parameter:
+    kind = kind_of_setting(about.name, settings)
     name = f"--{about.name.replace('_', '-')}"
     names = [f"{name}/--no-{name[2:]}" if kind is bool else name, *([SHORT[about.name]] if about.name in SHORT else [])]
     shown = "" if about.default in (None, ()) or kind == LISTS else f" \\[default: {about.default}]"
@@ -65,14 +95,19 @@ def _option(about: Any) -> inspect.Parameter:
 
 def study_of(files: list[str], given: dict[str, Any]) -> Study:
     """Return the study that a ``study.toml`` or a list of files and the options given make."""
-    given = {name: _parsed(name, value) for name, value in given.items() if value is not None and value != []}
+    given = _given(given, Study)
     if len(files) == 1 and files[0].endswith(".toml"):
         return read_study(Path(files[0])).with_given(given)
     return Study(files=tuple(files)).with_given(given)
 
 
-def _parsed(name: str, value: Any) -> Any:
-    kind = kind_of_setting(name)
+def _given(options: dict[str, Any], kind: type[Fit]) -> dict[str, Any]:
+    """Return the settings that were given, each as the study holds it."""
+    given = {name: value for name, value in options.items() if value is not None and value != []}
+    return {name: _parsed(value, kind_of_setting(name, kind)) for name, value in given.items()}
+
+
+def _parsed(value: Any, kind: Any) -> Any:
     if kind == TEXTS:
         return tuple(item for text in value for item in split_names(text))
     if kind == LISTS:

@@ -17,7 +17,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedspca.data import Schema, agree
 from fedspca.files import new_file, new_folder
@@ -26,6 +26,9 @@ from fedspca.institutions.settings import OPENING, JointStudy, read_joint_study
 from fedspca.site.agreement import Agreement
 from fedspca.site.identity import Identity
 from fedspca.study.template import template
+
+if TYPE_CHECKING:
+    from fedspca.federation.flower.certificates import Certificates
 
 
 class StudyFolder:
@@ -39,13 +42,14 @@ class StudyFolder:
     @classmethod
     def create(cls, path: Path, study: JointStudy) -> "StudyFolder":
         """Make the folder of a new study: keys, certificates, and an invitation to each site."""
-        from fedspca.federation.flower.certificates import make_authority
+        from fedspca.federation.flower.certificates import make_certificates
 
         if path.exists():
             raise FileExistsError(f"{path}: it is there already. Choose another name.")
         coordinator = Identity.new()
         with new_folder(path) as draft:
-            authority = make_authority(draft / "certificates", study.host)
+            certificates = make_certificates(draft / "certificates", [study.host], study.name)
+            authority = certificates.authority.read_text(encoding="ascii")
             coordinator.save(draft / "coordinator.key")
             (draft / "study.toml").write_text(template(study, OPENING), encoding="utf-8")
             (draft / "replies").mkdir()
@@ -63,6 +67,14 @@ class StudyFolder:
     def identity(self) -> Identity:
         """The coordinator's keys."""
         return Identity.load(self.path / "coordinator.key")
+
+    @property
+    def certificates(self) -> "Certificates":
+        """Where the certificates are."""
+        from fedspca.federation.flower.certificates import Certificates
+
+        home = self.path / "certificates"
+        return Certificates(home / "ca.crt", home / "server.crt", home / "server.key")
 
     @property
     def flower(self) -> Path:

@@ -1,7 +1,7 @@
 """What people send each other before machines can: an invitation to a site, and the site's reply.
 
-Both are small signed texts that go by mail. An invitation says where the coordinator is and how to know it; a reply holds
-the site's public key and its features, and no value of any row.
+Both are small signed texts that go by mail. An invitation says where the coordinator is and how to know it; a reply
+holds the site's public keys and its features, and no value of any row.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedspca.files import new_file
-from fedspca.site.identity import Identity, InvalidSignature, fingerprint, signed_payload
+from fedspca.site.identity import Identity, InvalidSignature, signed_payload
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,62}")
 LONGEST = 1 << 26
@@ -51,12 +51,13 @@ class Invitation:
 
 @dataclass(frozen=True)
 class Reply:
-    """Who a site is: its public key and its features."""
+    """Who a site is: the public key of what it says, that of its Flower node, and its features."""
 
     study: str
     site: str
     token: str
     public: str
+    node: str
     schema: str
 
 
@@ -95,10 +96,9 @@ def read_paper(path: Path, kind: type[Paper], key: str) -> Paper:
     key : str
         Which of its fields holds the signer's public key.
     """
-    word = kind.__name__.lower()
+    if path.stat().st_size > LONGEST:
+        raise InvalidPaper(f"{path}: the file is too long for an {kind.__name__.lower()}.")
     try:
-        if path.stat().st_size > LONGEST:
-            raise InvalidPaper(f"{path}: the file is too long for an {word}.")
         return parse_paper(path.read_text(encoding="utf-8"), kind, key)
     except (UnicodeDecodeError, InvalidPaper) as error:
         raise InvalidPaper(f"{path}: {error}") from None
@@ -127,11 +127,6 @@ def parse_paper(text: str, kind: type[Paper], key: str) -> Paper:
     except (InvalidSignature, ValueError) as error:
         raise InvalidPaper(f"the {word} was altered on its way, or is incomplete. ({error})") from None
     return kind(**content)
-
-
-def words_of(public: str) -> str:
-    """Return a fingerprint in groups of four, to be read over the telephone."""
-    return fingerprint(public)
 
 
 def _signature(letter: bytes) -> str:

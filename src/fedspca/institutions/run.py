@@ -5,6 +5,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from fedspca.federation.base import FederationError
 from fedspca.federation.channel import Channel
@@ -16,13 +17,43 @@ from fedspca.files import new_file
 from fedspca.institutions.coordinator import StudyFolder
 from fedspca.model import SparsePCAModel
 from fedspca.site.agreement import Agreement
+from fedspca.site.errors import SiteError
+from fedspca.site.identity import InvalidSignature, signed_payload, split_letter
 from fedspca.solvers.rounds import Round
 from fedspca.study.run import fitted_model, versions
 from fedspca.study.solvers import make_estimator
+from fedspca.wire import Message, WireError, decode, encode
 
 ACTIONS = ("status", "run", "resume")
 PAUSE = 2.0
 RUN = "run.json"
+
+
+def lead(folder: Path, action: str, make_channel: Callable[[bytes, Callable[[bytes], str | None]], Channel]) -> None:
+    """Do what the coordinator asked for; whatever goes wrong is told in the folder, where a person looks."""
+    study = StudyFolder(folder)
+    action, _, wait = action.partition(":")
+    try:
+        agreement, identity = study.agreement(), study.identity
+        hello = identity.sign(encode(Message("hello", {"study": agreement.hash})))
+        channel = make_channel(hello, lambda reply: _name_of(reply, agreement))
+        run_study(study, channel, action, float(wait or 0))
+    except (ValueError, OSError, FederationError, SiteError) as error:
+        study.tell("failed", error=str(error))
+        raise
+    except BaseException as error:
+        study.tell("failed", error=f"{type(error).__name__}: {error}", bug=True)
+        raise
+
+
+def _name_of(reply: bytes, agreement: Agreement) -> str | None:
+    """Return the name of the site that signed a reply, or None if nobody of the agreement did."""
+    try:
+        name = decode(split_letter(reply)[1]).text("sender", 100)
+        signed_payload(reply, agreement.sites[name], name)
+    except (WireError, InvalidSignature, KeyError):
+        return None
+    return name
 
 
 def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 0.0) -> SparsePCAModel | None:
@@ -46,6 +77,7 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 
     conversation = Conversation(channel, folder.identity, agreement, run)
     said = _gather(folder, conversation, wait if action != "status" else 0.0)
     if action == "status":
+        folder.tell("done")
         return None
     absent = {site: state for site, state in said.items() if state != "approved"}
     if absent:
@@ -54,7 +86,7 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 
     model = _fit(folder, conversation)
     model.save(folder.model, overwrite=True)
     shutil.rmtree(folder.journal)
-    folder.tell("done", rounds=model.facts.get("n_rounds"), sites=model.n_sites)
+    folder.tell("done", rounds=len(model.facts["history"]), sites=model.n_sites)
     return model
 
 
@@ -102,7 +134,7 @@ def _fit(folder: StudyFolder, conversation: Conversation) -> SparsePCAModel:
                 estimator,
                 federation,
                 study={"name": agreement.study, "agreement": agreement.hash, **settings.fit_settings(), "files": []},
-                federation={"masked": agreement.masked, "privacy": agreement.privacy, "lost": federation.lost},
+                institutions={"masked": agreement.masked, "privacy": agreement.privacy, "lost": federation.lost},
                 told=told,
                 schema=None,
                 site_names=[site for site in agreement.sites if site not in federation.lost],

@@ -7,7 +7,7 @@ chain; the last hash is kept in a file of its own, so that lines cut off at the 
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,13 @@ class Audit:
     ----------
     path : Path, optional
         The file. Without one, the log is kept in memory.
+    listener : callable, optional
+        Called with every new line.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, listener: Callable[[Mapping[str, Any]], object] | None = None) -> None:
         self._path = path
+        self._listener = listener
         self._lines: list[dict[str, Any]] = []
         self._lock = threading.Lock()
         self._head = START
@@ -60,6 +63,8 @@ class Audit:
                 with new_file(_head_file(self._path)) as draft:
                     draft.write_text(line["hash"], encoding="utf-8")
             self._head, self._count = line["hash"], line["number"]
+            if self._listener is not None:
+                self._listener(line)
             return self._head
 
     def lines(self) -> Iterator[dict[str, Any]]:

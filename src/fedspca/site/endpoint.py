@@ -124,6 +124,8 @@ class Endpoint:
         The log of what left; by default one in memory.
     max_bytes : int
         The longest letter that is taken.
+    arrange : callable, optional
+        Returns the site with its rows over other features, or in another order, where a study takes them so.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Endpoint:
         store: Store,
         audit: Audit | None = None,
         max_bytes: int = MAX_BYTES,
+        arrange: Callable[[tuple[str, ...] | None], Site] | None = None,
     ) -> None:
         self.site = site
         self.identity = identity
@@ -141,6 +144,7 @@ class Endpoint:
         self._coordinator = coordinator
         self._store = store
         self._max_bytes = max_bytes
+        self._arrange = arrange
         self._session: Session | None = None
         self._lock = threading.Lock()
 
@@ -201,12 +205,20 @@ class Endpoint:
             raise InvalidAgreement("The agreement names another coordinator than the one who invited this site.")
         if agreement.sites.get(self.site.name) != self.identity.public:
             raise InvalidAgreement(f"The agreement does not name site {self.site.name!r} with its own key.")
+        self._arranged(agreement)
         features = self.site.feature_names
         if found := objections(agreement, self.site.policy, rows=self.site.n_rows, features=features):
             raise SiteRefusal(self.site.name, "propose", "; ".join(found) + ".")
         self._store.propose(agreement)
         state = "approved" if self._store.approved(agreement.hash) else "not approved"
         return Message("proposal", {"state": state, "agreement": agreement.hash})
+
+    def _arranged(self, agreement: Agreement) -> None:
+        """See the rows over the features of a study, in its order, if they are all there."""
+        wanted, here = agreement.features, self.site.feature_names
+        if wanted != here and self._arrange is not None and set(wanted) <= set(self._arrange(None).feature_names):
+            self.site = self._arrange(wanted)
+            self._session = None
 
     def _current(self, message: Message) -> Session:
         """Return the session at the round that the message names; an older round or run is refused."""
@@ -236,6 +248,7 @@ class Endpoint:
         self.site.begin()
 
     def _restored(self, agreement: Agreement) -> Session:
+        self._arranged(agreement)
         kept = self._store.load(agreement.hash)
         session = Session(agreement, self.site, self.identity)
         if kept is None:

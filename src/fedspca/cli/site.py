@@ -1,0 +1,182 @@
+"""``fedspca site``: the owner's commands."""
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedspca.cli.options import AsJson, settings_as_options
+from fedspca.cli.output import cells, console, notes, print_json, table
+from fedspca.institutions.owner import SiteFolder
+from fedspca.institutions.words import in_words
+from fedspca.site.agreement import objections
+from fedspca.site.identity import fingerprint
+from fedspca.study.settings import Study
+
+app = typer.Typer(
+    help="Take part in a study between institutions with data that stay here.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+At = Annotated[Path, typer.Option("--site", help="The site's folder.")]
+HERE = Path("site")
+
+
+@app.command("init")
+@settings_as_options(Study, "data", "columns")
+def init(
+    settings: dict[str, Any],
+    data: Annotated[str, typer.Argument(help="This site's rows: CSV, Parquet, h5ad, npy, …", metavar="DATA")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new site's folder.")] = HERE,
+) -> None:
+    """Make the folder of a site: keys, a policy with safe defaults, and a dry run of the data.
+
+    For example:
+
+      fedspca site init patients.parquet --id patient --exclude age
+    """
+    site = SiteFolder.create(output, Study(files=(data,)).with_given(settings))
+    _show_schema(site)
+    console().print(
+        f"Made {output}. Read {output / 'policy.toml'}: it says what this site allows. Then take the invitation that "
+        f"you were sent: fedspca site join INVITATION{_at(output)}",
+        soft_wrap=True,
+    )
+
+
+@app.command("join")
+def join(
+    invitation: Annotated[Path | None, typer.Argument(help="The invitation, the first time.")] = None,
+    site: At = HERE,
+    reply_only: Annotated[bool, typer.Option("--reply-only", help="Write the reply and do not connect.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the plain Flower command and start nothing.")] = False,
+) -> None:
+    """Take an invitation, and stay connected until Ctrl-C. Nothing is answered before you approve the study.
+
+    For example:
+
+      fedspca site join north.invitation
+    """
+    folder = SiteFolder(site)
+    if invitation is not None:
+        reply = folder.join(invitation)
+        coordinator = fingerprint(folder.invitation.coordinator)
+        console().print(f"Send this reply to the coordinator: {folder.reply_file(reply.site)}", soft_wrap=True)
+        console().print(f"Your key: {fingerprint(reply.public)}", soft_wrap=True)
+        console().print(f"The coordinator's: {coordinator}. Compare them over the telephone.", soft_wrap=True)
+    if show:
+        from fedspca.federation.flower.processes import shown
+        from fedspca.institutions.guard import node_command
+
+        command = node_command(folder, folder.invitation, Path("SOCKET"))
+        console().print(shown(command), soft_wrap=True)
+    elif not reply_only:
+        _stay(folder)
+
+
+@app.command("show")
+def show(site: At = HERE, as_json: AsJson = False) -> None:
+    """Say in words what the study will ask of this site, what leaves the machine, how often, and who sees it."""
+    folder = SiteFolder(site)
+    agreement, name = folder.latest(), folder.invitation.site
+    approved = folder.store.approved(agreement.hash) is not None
+    rows = folder.open_site()
+    found = objections(agreement, folder.policy, rows=rows.n_rows, features=agreement.features)
+    if as_json:
+        print_json({"agreement": agreement.hash, "approved": approved, "words": in_words(agreement, name)})
+        return
+    for paragraph in in_words(agreement, name):
+        console().print(paragraph, soft_wrap=True)
+    for objection in found:
+        console().print(f"Your policy refuses it: {objection}.", soft_wrap=True)
+    state = "You have approved it." if approved else f"You have not approved it: fedspca site approve{_at(site)}"
+    console().print(state, soft_wrap=True)
+
+
+@app.command("approve")
+def approve(
+    site: At = HERE,
+    agreement_hash: Annotated[
+        str | None, typer.Option("--hash", help="Approve only if the hash begins like this.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask again.")] = False,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take an approval back.")] = False,
+) -> None:
+    """Sign the hash of the study's terms. Without it the site answers nothing."""
+    folder = SiteFolder(site)
+    agreement = folder.latest()
+    if agreement_hash is not None and not agreement.hash.startswith(agreement_hash):
+        raise ValueError(f"The study's hash is {agreement.hash}, which does not begin with {agreement_hash}.")
+    if withdraw:
+        folder.store.withdraw(agreement)
+        console().print(f"Withdrawn: the site answers nothing more of study {agreement.study!r}.", soft_wrap=True)
+        return
+    if not yes:
+        for paragraph in in_words(agreement, folder.invitation.site):
+            console().print(paragraph, soft_wrap=True)
+        typer.confirm("Approve it?", abort=True)
+    folder.store.approve(agreement)
+    console().print(f"Approved: study {agreement.study!r}, hash {agreement.hash}.", soft_wrap=True)
+
+
+@app.command("log")
+def log(
+    site: At = HERE,
+    verify: Annotated[bool, typer.Option("--verify", help="Check that the log is as it was written.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show every question that was asked and what left the machine."""
+    audit = SiteFolder(site).audit()
+    if verify:
+        console().print(f"{audit.verify()} lines, unbroken. The last one's hash: {audit.head}", soft_wrap=True)
+        return
+    lines = list(audit.lines())
+    if as_json:
+        print_json(lines)
+        return
+    shown = table(("time", "left"), ("round", "right"), ("question", "left"), ("verdict", "left"), ("released", "left"))
+    for line in lines:
+        asked = line.get("query") or line.get("kind", "?")
+        shown.add_row(*cells(line["time"][:19], line.get("round", ""), asked, line["verdict"], released(line)))
+    console().print(shown)
+
+
+def released(line: Mapping[str, Any]) -> str:
+    """Return in a few words what a line of the log says left the site."""
+    if line["verdict"] == "refused":
+        return str(line.get("reason", ""))
+    arrays = ", ".join(f"{name} {'×'.join(map(str, shape)) or '1'}" for name, _, shape in line.get("released", []))
+    return f"{arrays} ({line.get('bytes', 0):,} bytes)" if arrays else "no numbers"
+
+
+def _stay(folder: SiteFolder) -> None:
+    """Stay connected, and tell what happens, until Ctrl-C."""
+    try:
+        from fedspca.institutions.guard import keep_connected
+    except ImportError as error:
+        raise ValueError(f"Studies between institutions need Flower ({error}): pip install 'fedspca[flower]'") from None
+    stop = threading.Event()
+
+    def heard(line: Mapping[str, Any]) -> None:
+        asked = line.get("query") or line.get("kind", "?")
+        notes().print(f"{line['time'][11:19]} {asked}: {line['verdict']}, {released(line)}", soft_wrap=True)
+
+    try:
+        keep_connected(folder, lambda text: notes().print(text, soft_wrap=True), heard, stop)
+    except KeyboardInterrupt:
+        stop.set()
+        notes().print("Disconnected. Connect again with: fedspca site join", soft_wrap=True)
+
+
+def _show_schema(folder: SiteFolder) -> None:
+    from fedspca.study.inputs import open_inputs
+
+    inputs = open_inputs(folder.data)
+    rows, names = inputs.sites[0].rows.shape[0], inputs.feature_names
+    console().print(f"{rows} rows, {len(names)} features: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}")
+
+
+def _at(path: Path) -> str:
+    return "" if path == HERE else f" --site {path}"

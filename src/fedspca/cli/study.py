@@ -1,0 +1,205 @@
+"""``fedspca study``: the coordinator's commands."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedspca.cli.fit import INTERRUPTED
+from fedspca.cli.options import AsJson, settings_as_options
+from fedspca.cli.output import cells, console, notes, print_json, table
+from fedspca.cli.show import print_loadings, summary
+from fedspca.institutions.coordinator import StudyFolder
+from fedspca.institutions.settings import JointStudy
+from fedspca.model import SparsePCAModel
+from fedspca.site.identity import fingerprint
+from fedspca.study.settings import Study
+
+app = typer.Typer(
+    help="Lead a study between institutions: data stay where they are.", no_args_is_help=True, rich_markup_mode="rich"
+)
+Folder = Annotated[Path, typer.Argument(help="The study's folder.", metavar="[STUDY]")]
+HERE = Path("study")
+Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for sites that are not here yet.")]
+
+
+@app.command("init")
+@settings_as_options(JointStudy, "study", "fit", "federation", "privacy")
+def init(settings: dict[str, Any], folder: Folder = HERE) -> None:
+    """Make the folder of a new study: settings, keys, certificates, and an invitation to each site.
+
+    For example:
+
+      fedspca study init heart --sites north,south,east --host pca.example.org -r 3 --nonzero 10
+    """
+    study = JointStudy(name=folder.name).with_given(settings)
+    made = StudyFolder.create(folder, study)
+    say = console()
+    say.print(f"Made {folder}. Read {folder / 'study.toml'}; owners will sign what is in it.", soft_wrap=True)
+    say.print("Send each site its invitation:", soft_wrap=True)
+    for site in study.sites:
+        say.print(f"  {made.path / 'invitations' / site}.invitation", soft_wrap=True)
+    say.print(f"Your key, for owners to compare over the telephone: {made.identity.fingerprint}", soft_wrap=True)
+    say.print(f"Take their replies with: fedspca study admit {folder} REPLY...", soft_wrap=True)
+
+
+@app.command("admit")
+def admit(
+    folder: Annotated[Path, typer.Argument(help="The study's folder.", metavar="STUDY")],
+    replies: Annotated[list[Path], typer.Argument(help="What sites sent back.", metavar="REPLY...")],
+) -> None:
+    """Take the sites' replies to their invitations."""
+    study = StudyFolder(folder)
+    for path in replies:
+        reply = study.admit(path)
+        console().print(f"{reply.site}: taken. Its key: {fingerprint(reply.public)}", soft_wrap=True)
+    missing = [site for site in study.settings.sites if site not in study.replies()]
+    then = f"Still to come: {', '.join(missing)}." if missing else f"All are here: fedspca study start {folder}"
+    console().print(then, soft_wrap=True)
+
+
+@app.command("start")
+def start(
+    folder: Folder = HERE,
+    show: Annotated[bool, typer.Option("--show", help="Print the plain Flower commands and start nothing.")] = False,
+) -> None:
+    """Start the study's server, so that sites can connect."""
+    engine = _engine(StudyFolder(folder))
+    if show:
+        from fedspca.federation.flower.processes import shown
+
+        for command in engine.commands():
+            console().print(shown(command), soft_wrap=True)
+        return
+    study = StudyFolder(folder).settings
+    engine.start()
+    console().print(
+        f"Sites can connect to {study.host}:{study.port}. See who is here: fedspca study status {folder}",
+        soft_wrap=True,
+    )
+
+
+@app.command("status")
+def status(folder: Folder = HERE, as_json: AsJson = False) -> None:
+    """Send the terms to the sites, and show who is here, whose data fit, and who has approved."""
+    study = StudyFolder(folder)
+    agreement, engine = study.agreement(), _engine(study)
+    said: Mapping[str, str] = dict.fromkeys(agreement.sites, "the study is not started")
+    if engine.runs:
+        for event in _happening(study, "status"):
+            said = event.get("said", said)
+    if as_json:
+        print_json({"study": agreement.study, "agreement": agreement.hash, "sites": said})
+        return
+    shown = table(("site", "left"), ("state", "left"), ("key", "left"))
+    for site, state in said.items():
+        shown.add_row(*cells(site, state, fingerprint(agreement.sites[site])))
+    console().print(shown)
+    ready = all(state == "approved" for state in said.values())
+    features = f"{len(agreement.features)} features agreed. " if said else ""
+    then = f"Run it: fedspca study run {folder}" if ready else "Owners approve with: fedspca site approve"
+    console().print(f"{features}{then}", soft_wrap=True)
+
+
+@app.command("run")
+def run(folder: Folder = HERE, wait: Wait = 0.0, as_json: AsJson = False) -> None:
+    """Fit the components over all sites. The result is the folder `model` in the study's."""
+    _run(folder, "run", wait, as_json=as_json)
+
+
+@app.command("resume")
+def resume(folder: Folder = HERE, wait: Wait = 0.0, as_json: AsJson = False) -> None:
+    """Go on with a run that was stopped, whatever stopped it. What sites answered is not asked again."""
+    _run(folder, "resume", wait, as_json=as_json)
+
+
+@app.command("stop")
+def stop(folder: Folder = HERE) -> None:
+    """Stop the study's server. A run that goes on can be resumed later."""
+    stopped = _engine(StudyFolder(folder)).stop()
+    console().print("Stopped." if stopped else "It was not running.")
+
+
+@app.command("simulate")
+@settings_as_options(Study, "data", "columns")
+def simulate(
+    settings: dict[str, Any],
+    files: Annotated[list[str], typer.Argument(help="The tables, one a site.", metavar="FILES...")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new study's folder.")] = HERE,
+    components: Annotated[int, typer.Option("--components", "-r", help="How many components.")] = 2,
+    nonzero: Annotated[int | None, typer.Option("--nonzero", help="Non-zero weights of each component.")] = None,
+    lam: Annotated[float | None, typer.Option("--lam", help="Or: the weight of the l1 norm.")] = None,
+    solver: Annotated[str, typer.Option("--solver", help="exact, faspca or fsspca.")] = "exact",
+    masked: Annotated[bool, typer.Option("--masked/--no-masked", help="Mask what sites send.")] = True,
+) -> None:
+    """Make a study whose sites are all on this machine, and print how to run it on Flower's simulation engine.
+
+    For example:
+
+      fedspca study simulate north.csv south.csv east.csv -r 2 --nonzero 10 -o trial
+    """
+    from fedspca.federation.flower.app import write_app
+    from fedspca.institutions.simulation import make_simulation
+
+    fit = {"components": components, "nonzero": nonzero, "lam": lam, "solver": solver, "masked": masked}
+    study = JointStudy(name=output.name, min_sites=min(3, len(files))).with_given(fit)
+    folder = make_simulation(output, study, Study(files=tuple(files)).with_given(settings))
+    app_folder = write_app(folder.flower)
+    console().print(f"Made {output} with {len(files)} sites that have all approved. Run it with:", soft_wrap=True)
+    console().print(
+        f"  flwr run {app_folder} local-simulation --federation-config 'num-supernodes={len(files)}' "
+        f'--run-config \'folder="{folder.path}" action="run"\' --stream',
+        soft_wrap=True,
+    )
+
+
+def _run(folder: Path, action: str, wait: float, *, as_json: bool) -> None:
+    study = StudyFolder(folder)
+    failed = "The run ended without a result; the end of flower/superlink.log may say why. Try: fedspca study resume"
+    try:
+        for event in _happening(study, f"{action}:{wait:g}"):
+            _show(event)
+            if event["event"] == "done":
+                failed = ""
+            elif event["event"] == "failed":
+                failed = event["error"]
+    except KeyboardInterrupt:
+        notes().print("\nThe run goes on without you. Stop it with: fedspca study stop", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
+    if failed:
+        raise ValueError(failed)
+    model = SparsePCAModel.load(study.model)
+    if as_json:
+        print_json({**summary(model), "model": str(study.model)})
+        return
+    print_loadings(model, top=8)
+    console().print(f"\nThe model is in {study.model}. Write a report: fedspca report {study.model}", soft_wrap=True)
+
+
+def _happening(study: StudyFolder, action: str) -> Any:
+    from fedspca.institutions.engine import end_of_events
+
+    engine, start = _engine(study), end_of_events(study)
+    return engine.follow(engine.begin(action), start)
+
+
+def _show(event: Mapping[str, Any]) -> None:
+    if event["event"] == "round":
+        objective = "" if event["objective"] is None else f", objective {event['objective']:.6g}"
+        text = f"round {event['number']}: {event['query']}, {event['seconds']:.1f} s{objective}"
+    elif event["event"] == "sites":
+        text = "; ".join(f"{site}: {state}" for site, state in event["said"].items())
+    elif event["event"] == "notice":
+        text = event["text"]
+    else:
+        return
+    notes().print(text, soft_wrap=True)
+
+
+def _engine(study: StudyFolder) -> Any:
+    try:
+        from fedspca.institutions.engine import Engine
+    except ImportError as error:
+        raise ValueError(f"Studies between institutions need Flower ({error}): pip install 'fedspca[flower]'") from None
+    return Engine(study)

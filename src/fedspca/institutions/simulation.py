@@ -1,0 +1,61 @@
+"""A study between institutions that are all on this machine: for researchers, and to try a study before it is real."""
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from fedspca.files import new_file
+from fedspca.institutions.coordinator import StudyFolder
+from fedspca.institutions.owner import SiteFolder
+from fedspca.institutions.settings import JointStudy
+from fedspca.site.endpoint import Endpoint
+from fedspca.study.inputs import site_names
+from fedspca.study.settings import Study
+from fedspca.study.template import toml_value
+
+
+def make_simulation(path: Path, study: JointStudy, data: Study) -> StudyFolder:
+    """Make the coordinator's folder and, inside it, a folder for each file's site, whose owner approves.
+
+    Parameters
+    ----------
+    path : Path
+        The new folder.
+    study : JointStudy
+        What is to be fitted, and how sites talk to each other. Its sites are those of the data.
+    data : Study
+        The tables, one a site, and what their columns are for.
+    """
+    names = site_names(data.files)
+    folder = StudyFolder.create(path, study.with_given({"sites": tuple(names)}))
+    sites = []
+    for name, file in zip(names, data.files, strict=True):
+        site = SiteFolder.create(folder.path / "sites" / name, replace(data, files=(file,)))
+        # the study's own terms: nobody's data are at stake but the researcher's
+        allowed = {"min_rows": 1, "min_sites": study.min_sites, "masking": study.masked}
+        with new_file(site.path / "policy.toml") as draft:
+            lines = (f"{name} = {toml_value(value)}\n" for name, value in allowed.items())
+            draft.write_text("".join(lines), encoding="utf-8")
+        site.join(folder.path / "invitations" / f"{name}.invitation")
+        folder.admit(site.reply_file(name))
+        sites.append(site)
+    agreement = folder.agreement()
+    for site in sites:
+        site.store.propose(agreement)
+        site.store.approve(agreement)
+    return folder
+
+
+def endpoints(folder: StudyFolder) -> dict[str, Endpoint]:
+    """Return the doors of all sites of a simulation, by name."""
+    return {path.parent.name: SiteFolder(path.parent).endpoint() for path in _sites(folder.path)}
+
+
+@lru_cache(maxsize=4)
+def endpoint_of(path: Path, number: int) -> Endpoint:
+    """Return the door of the site that a node of the simulation engine stands for."""
+    return SiteFolder(_sites(path)[number].parent).endpoint()
+
+
+def _sites(path: Path) -> list[Path]:
+    return sorted((path / "sites").glob("*/site.toml"))
