@@ -41,8 +41,8 @@ __all__ = [
     "__version__",
 ]
 
-# Where each name is defined. It is imported when first asked for: the relay of a site starts anew for every message, and
-# must not pay for scikit-learn.
+# Where each name is defined. It is imported when first asked for: the relay of a site starts anew for every message,
+# and must not pay for scikit-learn.
 _HOMES = {
     "fedspca.estimators": ("FASPCA", "FSSPCA", "ExactSPCA", "SparsityPath"),
     "fedspca.federation": ("Aggregate", "Federation", "FederationError", "LocalFederation", "SchemaMismatch"),

@@ -7,9 +7,11 @@ letters say is opaque here: the layer above checks signatures, rounds and shapes
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.serverapp import Grid
+if TYPE_CHECKING:
+    from flwr.app import Message
+    from flwr.serverapp import Grid
 
 MESSAGE_TYPE = "query.fedspca"
 FIRST_WAIT, LONGEST_WAIT = 0.05, 0.5
@@ -38,7 +40,7 @@ class FlowerChannel:
 
     def __init__(
         self,
-        grid: Grid,
+        grid: "Grid",
         hello: bytes,
         identify: Callable[[bytes], str | None],
         hello_deadline: float = HELLO_DEADLINE,
@@ -46,28 +48,26 @@ class FlowerChannel:
         self._grid, self._hello, self._identify = grid, hello, identify
         self._hello_deadline = hello_deadline
         self._node_of: dict[str, int] = {}
-        self._asked: set[int] = set()  # nodes that have answered hello, whatever they said
+        self._online: set[int] | None = None
         self.failures: dict[str, str] = {}
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The names of the sites that are connected, sorted."""
-        self.refresh()
-        return tuple(sorted(self._node_of))
+        """The names of the sites that were connected when last looked at, sorted."""
+        if self._online is None:
+            self.refresh()
+        return tuple(sorted(name for name, node in self._node_of.items() if node in (self._online or ())))
 
     def refresh(self, deadline: float | None = None) -> None:
-        """Ask every node that is new who it is, and forget those that are gone."""
-        online = set(self._grid.get_node_ids())
-        self._asked &= online
-        self._node_of = {name: node for name, node in self._node_of.items() if node in online}
-        if strangers := online - self._asked:
-            answers, _ = self._carry(dict.fromkeys(strangers, self._hello), deadline or self._hello_deadline)
-            self._asked |= answers.keys()
+        """Look who is connected, and ask those that have not yet said so who they are."""
+        self._online = online = set(self._grid.get_node_ids())
+        if strangers := online - set(self._node_of.values()):
+            answers, _ = self._carry(dict.fromkeys(sorted(strangers), self._hello), deadline or self._hello_deadline)
             for node, answer in sorted(answers.items()):
                 name = self._identify(answer)
-                # the first node to prove a name keeps it: a second one may not take a site's place
-                if name is not None and self._node_of.setdefault(name, node) != node:
-                    self._asked.discard(node)
+                # a site may come back as another node, but none takes the place of one that is there
+                if name is not None and self._node_of.get(name) not in online:
+                    self._node_of[name] = node
 
     def exchange(self, letters: Mapping[str, bytes], deadline: float) -> dict[str, bytes]:
         """Send one letter to each named site; return the answers that came within ``deadline`` seconds, by site.
@@ -75,16 +75,13 @@ class FlowerChannel:
         A site that did not answer is absent, and :attr:`failures` says why.
         """
         end = time.monotonic() + deadline
-        if not letters.keys() <= self._node_of.keys():
+        if any(name not in self._node_of or name in self.failures for name in letters):
             self.refresh(min(self._hello_deadline, deadline))
         name_of = {node: name for name, node in self._node_of.items() if name in letters}
         by_node = {node: letters[name] for node, name in name_of.items()}
         answers, reasons = self._carry(by_node, end - time.monotonic())
         self.failures = {name: "the site is not connected" for name in letters if name not in self._node_of}
         self.failures |= {name_of[node]: reason for node, reason in reasons.items()}
-        for name in self.failures:
-            # it may come back under another node id, and must then say again who it is
-            self._asked.discard(self._node_of.pop(name, 0))
         return {name_of[node]: answer for node, answer in answers.items()}
 
     def _carry(self, letters: Mapping[int, bytes], deadline: float) -> tuple[dict[int, bytes], dict[int, str]]:
@@ -112,10 +109,8 @@ class FlowerChannel:
     def _push(self, letters: Mapping[int, bytes], ttl: float) -> tuple[dict[str, int], dict[int, str]]:
         node_of_message, reasons = {}, {}
         for node, letter in letters.items():
-            content = RecordDict({"letter": ConfigRecord({"bytes": letter})})
-            message = Message(content, node, MESSAGE_TYPE, ttl=max(ttl, 1.0))
             # one by one: Flower asks for it when letters are long
-            identifiers: Iterable[str | None] = self._grid.push_messages([message])
+            identifiers: Iterable[str | None] = self._grid.push_messages([_message(letter, node, max(ttl, 1.0))])
             identifier = next(iter(identifiers), None)
             if identifier:
                 node_of_message[identifier] = node
@@ -124,7 +119,13 @@ class FlowerChannel:
         return node_of_message, reasons
 
 
-def _sort(reply: Message, node: int, answers: dict[int, bytes], reasons: dict[int, str]) -> None:
+def _message(letter: bytes, node: int, ttl: float) -> "Message":
+    from flwr.app import ConfigRecord, Message, RecordDict
+
+    return Message(RecordDict({"letter": ConfigRecord({"bytes": letter})}), node, MESSAGE_TYPE, ttl=ttl)
+
+
+def _sort(reply: "Message", node: int, answers: dict[int, bytes], reasons: dict[int, str]) -> None:
     if reply.has_error():
         reasons[node] = f"{reply.error.reason or 'Flower gave no reason'} (Flower's error {reply.error.code})"
         return

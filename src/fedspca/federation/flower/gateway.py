@@ -2,8 +2,8 @@
 
 A SuperLink serves Fleet, Runtime and Control on one port, and its open-source edition asks nobody who uses Control who
 they are: whoever reaches the port may register keys and run code on the coordinator's machine. So it listens on
-loopback, and this small proxy, which listens to the network with the same certificate, passes on what is for Fleet only.
-Fleet checks the signature of the node's key on every request.
+loopback, and this small proxy, which listens to the network with the same certificate, passes on only what is for
+Fleet. Fleet checks the signature of the node's key on every request.
 
 Uvicorn and httpx are what Flower itself serves and asks with, so HTTP is read here as it is read there.
 """

@@ -255,7 +255,6 @@ class Node:
     """A SuperNode as the SuperLink knows it. ``status`` is registered, online, offline or unregistered."""
 
     node_id: int
-    name: str
     status: str
 
 
@@ -299,10 +298,9 @@ class Control:
                 encoding="utf-8",
             )
 
-    def register(self, public_key: Path, name: str | None = None) -> int:
-        """Let the holder of this key connect; its node id."""
-        said = self._flwr("supernode", "register", str(public_key), PROFILE, *(["--name", name] if name else []))
-        return int(said["node-id"])
+    def register(self, public_key: Path) -> int:
+        """Let the holder of this key connect; its node id, which the SuperLink ties to the key and never to a name."""
+        return int(self._flwr("supernode", "register", str(public_key), PROFILE)["node-id"])
 
     def unregister(self, node_id: int) -> None:
         """Let the holder of this node's key connect no more."""
@@ -311,7 +309,7 @@ class Control:
     def nodes(self) -> list[Node]:
         """The SuperNodes that are registered."""
         said = self._flwr("supernode", "list", PROFILE)
-        return [Node(int(node["node-id"]), str(node.get("name") or ""), str(node["status"])) for node in said["nodes"]]
+        return [Node(int(node["node-id"]), str(node["status"])) for node in said["nodes"]]
 
     def start_run(self, app: Path, settings: Mapping[str, str | int | float | bool] | None = None) -> int:
         """Start a run of an app with these settings; its id."""

@@ -147,7 +147,8 @@ def forward(socket_path: str | Path, letter: bytes, max_bytes: int = MAX_BYTES, 
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
             connection.connect(str(socket_path))
-            _send(connection, LETTER, letter, timeout)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have said why before it hung up
+                _send(connection, LETTER, letter, timeout)
             return _receive(connection, LETTER, max_bytes, timeout)
     except TimeoutError:
         raise RelayError(f"the guard did not answer within {timeout:.0f} seconds") from None
