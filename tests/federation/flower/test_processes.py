@@ -73,11 +73,12 @@ def test_the_gateway_is_what_the_network_sees(certificates):
 
 
 def test_a_supernode_trusts_one_authority_and_knows_its_guard(tmp_path):
-    command = supernode_command("host:443", tmp_path / "ca.crt", tmp_path / "node.key", 9094, tmp_path / 'a "b" c')
+    command = supernode_command("host:443", tmp_path / "ca.crt", tmp_path / "node.key", 9094, tmp_path / "a b")
     assert command[command.index("--root-certificates") + 1] == str(tmp_path / "ca.crt")
     assert command[command.index("--host") + 1] == "127.0.0.1"
-    assert command[-1].startswith('socket="')
-    assert r"\"b\"" in command[-1]
+    assert command[-1] == f'socket="{tmp_path}/a b"'
+    with pytest.raises(FlowerProcessError, match="quotes"):
+        supernode_command("host:443", tmp_path / "ca.crt", tmp_path / "node.key", 9094, tmp_path / 'a"b')
 
 
 def test_nothing_is_reported_to_anyone(monkeypatch, tmp_path):

@@ -106,11 +106,13 @@ class FlowerChannel:
         reasons |= dict.fromkeys(node_of_message.values(), f"no answer within {deadline:.0f} seconds")
         return answers, reasons
 
-    def _push(self, letters: Mapping[int, bytes], ttl: float) -> tuple[dict[str, int], dict[int, str]]:
+    def _push(self, letters: Mapping[int, bytes], deadline: float) -> tuple[dict[str, int], dict[int, str]]:
         node_of_message, reasons = {}, {}
         for node, letter in letters.items():
             # one by one: Flower asks for it when letters are long
-            identifiers: Iterable[str | None] = self._grid.push_messages([_message(letter, node, max(ttl, 1.0))])
+            identifiers: Iterable[str | None] = self._grid.push_messages(
+                [_message(letter, node, max(deadline, 0.0) + 1.0)]
+            )
             identifier = next(iter(identifiers), None)
             if identifier:
                 node_of_message[identifier] = node

@@ -30,7 +30,8 @@ from fedspca.files import new_file
 
 LOOPBACK = "127.0.0.1"
 PROFILE = "fedspca"
-TASK_POLL_SECONDS = 0.1  # how often Flower's launcher asks for work; its own default is a second
+TASK_POLL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"
+TASK_POLL_SECONDS = 0.2  # how often a site's launcher asks for work; Flower's default is a second, for every message
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 
@@ -49,7 +50,7 @@ def environment(home: Path) -> dict[str, str]:
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
-        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": str(TASK_POLL_SECONDS),
+        TASK_POLL: str(TASK_POLL_SECONDS),
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -79,13 +80,15 @@ def gateway_command(certificates: Certificates, port: int, superlink_port: int, 
 
 def supernode_command(address: str, authority: Path, private_key: Path, port: int, guard: Path) -> list[str]:
     """The command that connects a site: ``address`` as host:port, and the socket at which its guard listens."""
+    if set('"\\\n') & set(str(guard)):
+        raise FlowerProcessError(f"Flower cannot read a path with quotes or backslashes: {guard}")
     return [
         _program("flower-supernode"),
         *("--superlink", address),
         *("--root-certificates", str(authority)),
         *("--auth-supernode-private-key", str(private_key)),
         *("--host", LOOPBACK, "--port", str(port)),
-        *("--node-config", f"socket={json.dumps(str(guard))}"),
+        *("--node-config", f'socket="{guard}"'),
     ]
 
 
@@ -122,11 +125,20 @@ class Process:
         Where its files are.
     home : Path
         Flower's home, under the study's or the site's folder.
+    variables : mapping of str to str, optional
+        More of the process's environment.
     """
 
-    def __init__(self, name: str, command: Sequence[str], folder: Path, home: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        folder: Path,
+        home: Path,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.name, self.command, self.folder = name, list(command), Path(folder)
-        self._home = Path(home)
+        self._home, self._variables = Path(home), dict(variables or {})
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -146,7 +158,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environment(self._home),
+                env=environment(self._home) | self._variables,
                 start_new_session=True,
             )
         with new_file(self.folder / f"{self.name}.pid") as draft:
@@ -235,7 +247,8 @@ def start_superlink(folder: Path, certificates: Certificates, port: int | None =
     """Start the coordinator's SuperLink on loopback and wait until it answers; the process and its port."""
     port = port or free_port()
     command = superlink_command(certificates, Path(folder) / "superlink.sqlite", port)
-    process = Process("superlink", command, folder, home=Path(folder) / "home").start()
+    rarely = {TASK_POLL: "1"}  # it launches one app for a whole run
+    process = Process("superlink", command, folder, Path(folder) / "home", rarely).start()
     return process.wait_until(lambda: try_connection(LOOPBACK, port, certificates.authority) is None), port
 
 
@@ -298,9 +311,10 @@ class Control:
                 encoding="utf-8",
             )
 
-    def register(self, public_key: Path) -> int:
-        """Let the holder of this key connect; its node id, which the SuperLink ties to the key and never to a name."""
-        return int(self._flwr("supernode", "register", str(public_key), PROFILE)["node-id"])
+    def register(self, public_key: Path, name: str | None = None) -> int:
+        """Let the holder of this key connect; its node id, which stays tied to the key. Flower shows the name nowhere."""
+        said = self._flwr("supernode", "register", str(public_key), PROFILE, *(["--name", name] if name else []))
+        return int(said["node-id"])
 
     def unregister(self, node_id: int) -> None:
         """Let the holder of this node's key connect no more."""
@@ -313,9 +327,11 @@ class Control:
 
     def start_run(self, app: Path, settings: Mapping[str, str | int | float | bool] | None = None) -> int:
         """Start a run of an app with these settings; its id."""
-        overrides = " ".join(f"{key}={json.dumps(value)}" for key, value in (settings or {}).items())
-        said = self._flwr("run", str(app), PROFILE, *(["--run-config", overrides] if overrides else []))
-        return int(said["run-id"])
+        overrides = self._home / "run.toml"  # on the command line Flower cannot read every string
+        with new_file(overrides) as draft:
+            lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in (settings or {}).items())
+            draft.write_text("".join(lines), encoding="utf-8")
+        return int(self._flwr("run", str(app), PROFILE, "--run-config", str(overrides))["run-id"])
 
     def run_status(self, run_id: int) -> Run:
         """How a run is doing."""
@@ -361,12 +377,13 @@ def keep_supernode_running(
     tell: Callable[[str], None],
     stop_asked: threading.Event,
     first_wait: float = 2.0,
-    longest_wait: float = 30.0,
+    longest_wait: float = 15.0,
 ) -> None:
     """Start the SuperNode, again whenever it ends, until ``stop_asked``; ``tell`` in words whenever that changes.
 
     Flower's SuperNode waits for a server that is not there, but ends when its key is not registered, when the
-    certificate is not accepted, and when the SuperLink does not know it any more.
+    certificate is not accepted, and when the SuperLink does not know it any more. One that was killed is let in again
+    only when the SuperLink has missed it for a minute.
     """
     host, port = split_address(address)
     said, wait = "", first_wait
@@ -411,7 +428,10 @@ def _why_ended(log: Path, start: int, trouble: str | None) -> str:
     if trouble is not None:
         return trouble
     said = _since(log, start)
-    if "Failed to activate SuperNode" in said or "Invalid SuperNode authentication" in said:
+    if "Failed to activate SuperNode" in said:
+        # Flower says the same of a key that it does not know and of a node that it still believes to be there
+        if _connected(log, 0):
+            return "an earlier connection of this site broke off; the server will let it in again within a minute"
         return "the coordinator has not registered this site's key yet"
     if "Unable to parse the private key" in said:
         return "the site's private key cannot be read"
