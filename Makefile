@@ -17,10 +17,10 @@ check: .venv/.check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The report, opened and used in a browser: Debian's chromium and chromium-driver.
+# What needs more than Python: the report in a browser (Debian's chromium and chromium-driver), and Flower's processes.
 drill: .venv/.test
-	$(PIP) install -c constraints.txt --group drill
-	$(BIN)/python -m pytest -p no:cacheprovider drills
+	$(PIP) install -c constraints.txt --group drill -e '.[simulation]'
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider drills tests/federation/flower
 
 # One BLAS thread, so that ratios do not hang on how a library splits its work.
 bench: .venv/.bench

@@ -68,6 +68,16 @@ def superlink_command(certificates: Certificates, database: Path, port: int, hos
     ]
 
 
+def simulation_command(database: Path, port: int) -> list[str]:
+    """The command that starts Flower's simulation engine: sites that are all on this machine, and no network."""
+    return [
+        _program("flower-superlink"),
+        *("--simulation", "--insecure", "--host", LOOPBACK, "--port", str(port)),
+        *("--database", str(database)),
+        "--disable-runtime-dependency-installation",
+    ]
+
+
 def gateway_command(certificates: Certificates, port: int, superlink_port: int, host: str = "0.0.0.0") -> list[str]:
     """The command that opens a port to the sites, through which they reach the SuperLink's Fleet and nothing else."""
     return [
@@ -252,6 +262,14 @@ def start_superlink(folder: Path, certificates: Certificates, port: int | None =
     return process.wait_until(lambda: try_connection(LOOPBACK, port, certificates.authority) is None), port
 
 
+def start_simulation(folder: Path, port: int | None = None) -> tuple[Process, int]:
+    """Start Flower's simulation engine and wait until it answers; the process and its port."""
+    port = port or free_port()
+    command = simulation_command(Path(folder) / "simulation.sqlite", port)
+    process = Process("simulation", command, folder, Path(folder) / "home").start()
+    return process.wait_until(lambda: listens(LOOPBACK, port)), port
+
+
 def start_gateway(
     folder: Path, certificates: Certificates, port: int, superlink_port: int, host: str = "0.0.0.0"
 ) -> Process:
@@ -298,21 +316,22 @@ class Control:
         Flower's home; gets the profile that says where the SuperLink is.
     address : str
         The SuperLink's own address on this machine.
-    authority : Path
-        The authority's certificate.
+    authority : Path or None
+        The authority's certificate; None for the simulation engine, which is spoken to without TLS on this machine.
     """
 
-    def __init__(self, home: Path, address: str, authority: Path) -> None:
+    def __init__(self, home: Path, address: str, authority: Path | None) -> None:
         self._home = Path(home)
+        profile: dict[str, str | bool] = {"address": address}
+        profile |= {"insecure": True} if authority is None else {"root-certificates": str(Path(authority).absolute())}
         with new_file(self._home / "config.toml") as draft:
             draft.write_text(
-                f"[superlink]\ndefault = {json.dumps(PROFILE)}\n\n[superlink.{PROFILE}]\n"
-                f"address = {json.dumps(address)}\nroot-certificates = {json.dumps(str(Path(authority).absolute()))}\n",
+                f"[superlink]\ndefault = {json.dumps(PROFILE)}\n\n[superlink.{PROFILE}]\n" + _toml(profile),
                 encoding="utf-8",
             )
 
     def register(self, public_key: Path, name: str | None = None) -> int:
-        """Let the holder of this key connect; its node id, which stays tied to the key. Flower shows the name nowhere."""
+        """Let the holder of this key connect; its node id, which stays tied to the key. The name is shown nowhere."""
         said = self._flwr("supernode", "register", str(public_key), PROFILE, *(["--name", name] if name else []))
         return int(said["node-id"])
 
@@ -325,13 +344,20 @@ class Control:
         said = self._flwr("supernode", "list", PROFILE)
         return [Node(int(node["node-id"]), str(node["status"])) for node in said["nodes"]]
 
-    def start_run(self, app: Path, settings: Mapping[str, str | int | float | bool] | None = None) -> int:
-        """Start a run of an app with these settings; its id."""
+    def start_run(
+        self,
+        app: Path,
+        settings: Mapping[str, str | int | float | bool] | None = None,
+        simulated_nodes: int | None = None,
+    ) -> int:
+        """Start a run of an app with these settings, and in the simulation engine with so many nodes; its id."""
         overrides = self._home / "run.toml"  # on the command line Flower cannot read every string
         with new_file(overrides) as draft:
-            lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in (settings or {}).items())
-            draft.write_text("".join(lines), encoding="utf-8")
-        return int(self._flwr("run", str(app), PROFILE, "--run-config", str(overrides))["run-id"])
+            draft.write_text(_toml(settings or {}), encoding="utf-8")
+        more = ["--run-config", str(overrides)]
+        if simulated_nodes is not None:
+            more += ["--federation-config", f"num-supernodes={simulated_nodes} client-resources-num-cpus=1"]
+        return int(self._flwr("run", str(app), PROFILE, *more)["run-id"])
 
     def run_status(self, run_id: int) -> Run:
         """How a run is doing."""
@@ -443,6 +469,11 @@ def _since(log: Path, start: int) -> str:
         file.seek(start)
         return file.read(1 << 20).decode(errors="replace")
     return ""
+
+
+def _toml(settings: Mapping[str, str | int | float | bool]) -> str:
+    # a scalar of JSON is one of TOML, if letters beyond ASCII stay as they are
+    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings.items())
 
 
 def _program(name: str) -> str:
