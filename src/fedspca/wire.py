@@ -116,7 +116,7 @@ def _header(text: bytes) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> float:
-    raise WireError(f"A message with {name} in its fields.")
+    raise ValueError(f"{name} is not JSON.")
 
 
 def _arrays(described: list[Any], data: bytes, start: int) -> tuple[dict[str, NDArray[Any]], int]:

@@ -66,6 +66,8 @@ class Session:
     def answer(self, query: Query) -> Terms:
         """Return this site's terms, if the agreement and the policy allow the question."""
         name = self.site.name
+        if query.name not in QUERIES:
+            return self.site.answer(query)  # which says what questions there are
         if query.name not in self.agreement.questions:
             raise SiteRefusal(name, query.name, "the question is not part of what the owner approved.")
         if self.round > self.agreement.max_rounds:
