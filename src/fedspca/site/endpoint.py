@@ -23,6 +23,7 @@ from fedspca.site.agreement import Agreement, InvalidAgreement, objections, read
 from fedspca.site.audit import Audit
 from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
 from fedspca.site.identity import Identity, InvalidSignature, signed_payload
+from fedspca.site.masked import MASKED
 from fedspca.site.queries import QUERIES, Query, Terms
 from fedspca.site.site import Site
 from fedspca.site.store import Store
@@ -104,7 +105,7 @@ def ask(session: Session, message: Message) -> Message:
     return Message("terms", {"query": query.name}, session.answer(query))
 
 
-HANDLERS: dict[str, Handler] = {"ask": ask}
+HANDLERS: dict[str, Handler] = {"ask": ask, **MASKED}
 
 
 class Endpoint:
@@ -244,7 +245,9 @@ class Endpoint:
         if run in session.runs or len(session.runs) >= MAX_RUNS:
             raise SiteRefusal(self.site.name, "run", "the run is over: another one was begun after it.")
         session.runs.append(run)
-        session.run, session.round, session.replies, session.secrets = run, 0, {}, {}
+        session.run, session.round, session.replies = run, 0, {}
+        # what was asked of whom counts for the whole study
+        session.secrets = {name: kept for name, kept in session.secrets.items() if name.startswith("study:")}
         self.site.begin()
 
     def _restored(self, agreement: Agreement) -> Session:

@@ -170,7 +170,7 @@ def _consensus_state(data: SiteData, state: State, query: Query) -> ConsensusSta
         if missing:
             raise InvalidQuery(data.site, query.name, f"round 0 must bring {', '.join(sorted(missing))}.")
         frame = _frame(query)
-        return begin(data.seen_in(frame, COLUMNS_OF_CONSENSUS), frame, _starting_point(data, frame, query))
+        return begin(data.seen_in(frame, COLUMNS_OF_CONSENSUS), frame, starting_point(data.site, frame, query))
     if state is None or state.iteration != iteration or state.w.shape != query.arrays["z"].shape:
         here = "nothing" if state is None else f"round {state.iteration} with {state.w.shape[1]} loading(s)"
         reason = f"round {iteration} was asked and the site expects {here}; begin again from round 0."
@@ -178,12 +178,12 @@ def _consensus_state(data: SiteData, state: State, query: Query) -> ConsensusSta
     return state
 
 
-def _starting_point(data: SiteData, frame: Frame, query: Query) -> Array:
+def starting_point(site: str, frame: Frame, query: Query) -> Array:
     """Start at the common point where one is given, else, as the paper does, at a random one of the site's own."""
     if "start" in query.arrays:
         return query.arrays["start"]
     # seeded by the site's name as well: independent between sites, and the same whatever their order
-    rng = np.random.default_rng([int(query.scalars["seed"]), crc32(data.site.encode())])
+    rng = np.random.default_rng([int(query.scalars["seed"]), crc32(site.encode())])
     return polar_factor(project_out(frame.removed, rng.standard_normal(query.arrays["z"].shape)), frame.removed)
 
 

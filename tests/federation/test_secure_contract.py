@@ -1,0 +1,7 @@
+from contracts.federation import FederationContract
+from fedspca.federation.secure import secure_federation
+
+
+class TestSecureFederation(FederationContract):
+    def federate(self, sites):
+        return secure_federation(sites)
