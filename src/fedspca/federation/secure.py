@@ -22,13 +22,13 @@ from fedspca.site.fixed_point import WIDE, Coding, Segment, Words, add_into, dec
 from fedspca.site.identity import Identity
 from fedspca.site.masking import own_key, pair_key, rows_of_bytes, threshold_of
 from fedspca.site.masks import KEY, SEALED, SEED, derive, join, key_stream, public_key
-from fedspca.site.queries import QUERIES, Query, random_directions
+from fedspca.site.queries import PRIVATE, QUERIES, Query, random_directions
 from fedspca.site.site import Site
 from fedspca.site.store import MemoryStore
-from fedspca.wire import Message, WireError, decode, encode
+from fedspca.wire import Message, WireError
 
 # what may be summed over fewer sites than the round before: averages, and releases that stand alone
-SURVIVES = frozenset({"faspca_step", "fsspca_step", "private_gram", "private_product", "private_moments"})
+SURVIVES = frozenset({"faspca_step", "fsspca_step", *PRIVATE})
 PAUSE = 1.0
 
 
@@ -43,7 +43,7 @@ class Secrets(NamedTuple):
 
 
 class SecureFederation:
-    """Sites whose terms are masked: the coordinator sees their sum only.
+    """Sites whose terms are masked: the coordinator sees their sum only. ``lost`` says who is no longer asked, and why.
 
     Parameters
     ----------
@@ -51,8 +51,6 @@ class SecureFederation:
         The run. Its agreement names the sites, the fewest that may be in a sum, and what happens when one is lost.
     sites : sequence of str, optional
         Who takes part; by default everyone whom the agreement names.
-    first : int
-        The number of the first round.
     notice : callable, optional
         Told in words what happens to sites.
     """
@@ -62,7 +60,6 @@ class SecureFederation:
         conversation: Conversation,
         *,
         sites: tuple[str, ...] | None = None,
-        first: int = 1,
         notice: Callable[[str], object] = lambda _: None,
     ) -> None:
         agreement = conversation.agreement
@@ -75,12 +72,13 @@ class SecureFederation:
                 "nothing to hide them in."
             )
         self._conversation = conversation
-        self._round = first - 1
+        self._round = 0
         self._notice = notice
         self._certificates: dict[str, NDArray[np.uint8]] = {}
         self._introduced = False  # whether sites have seen each other's certificates
         self._ready: Secrets | None = None
         self._scale = Scale()
+        self.lost: dict[str, str] = {}
 
     @property
     def n_sites(self) -> int:
@@ -91,15 +89,6 @@ class SecureFederation:
     def feature_names(self) -> tuple[str, ...]:
         """The features that the sites agreed on."""
         return self._conversation.agreement.features
-
-    @property
-    def rounds(self) -> int:
-        """The number of the last round."""
-        return self._round
-
-    def skip(self) -> None:
-        """Count a round whose sum is known already."""
-        self._round += 1
 
     def sum(self, query: Query) -> Aggregate:
         """Ask every site and return the sum of their terms; nobody has seen any one of them."""
@@ -243,14 +232,15 @@ class SecureFederation:
                 "masks the study waits for it, or a new one is agreed on without it."
             )
             raise SiteLost(lost[0], query.name, reason)
-        self.sites = left
+        self.sites, self.lost = left, {**self.lost, **dict.fromkeys(lost, reason)}
         self._notice(f"Round {self._round}: going on without {', '.join(lost)} ({reason})")
 
     # -- between two starts of the coordinator ------------------------------------------------------------------------
 
-    def snapshot(self) -> bytes:
+    def snapshot(self) -> Message:
         """Return what the coordinator needs to go on after this round. The sites' secrets in it are sealed."""
-        fields: dict[str, Any] = {"round": self._round, "sites": list(self.sites), "introduced": self._introduced}
+        fields: dict[str, Any] = {"round": self._round, "sites": list(self.sites), "lost": self.lost}
+        fields["introduced"] = self._introduced
         names = sorted(self._certificates)
         fields["certificates"] = {name: self._certificates[name].tobytes().hex() for name in names}
         arrays: dict[str, NDArray[Any]] = dict(self._scale.arrays)
@@ -259,13 +249,13 @@ class SecureFederation:
             arrays["keys"] = _stacked(self._ready.keys[site] for site in self._ready.sites)
             arrays["commitments"] = _stacked(self._ready.commitments[site] for site in self._ready.sites)
             arrays["letters"] = np.stack([self._ready.letters[site] for site in self._ready.sites])
-        return encode(Message("coordinator", fields, arrays))
+        return Message("rounds", fields, arrays)
 
-    def restore(self, kept: bytes) -> None:
+    def restore(self, kept: Message) -> None:
         """Go on from where a snapshot was taken: the next letters have the same bytes."""
-        message = decode(kept)
-        fields, arrays = message.fields, dict(message.arrays)
-        self._round, self.sites, self._introduced = fields["round"], tuple(fields["sites"]), fields["introduced"]
+        fields, arrays = kept.fields, dict(kept.arrays)
+        self._round, self.sites, self.lost = kept.number("round"), tuple(fields["sites"]), fields["lost"]
+        self._introduced = fields["introduced"]
         self._certificates = {
             name: np.frombuffer(bytes.fromhex(text), np.uint8) for name, text in fields["certificates"].items()
         }

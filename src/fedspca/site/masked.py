@@ -11,6 +11,7 @@ from fedspca.site.masking import MaskingState, Party, certify, mask_terms, share
 from fedspca.wire import Message
 
 if TYPE_CHECKING:
+    from fedspca.site.agreement import Agreement
     from fedspca.site.endpoint import Session
 
 STATE = "masking"
@@ -56,6 +57,14 @@ def unmasked(session: "Session", message: Message) -> Message:
 
 
 MASKED: dict[str, MaskedHandler] = {"keys": keys, "shares": shares, "masked": masked, "unmask": unmasked}
+
+
+def noise_among(agreement: "Agreement") -> int:
+    """Return how many sites' noise is certainly in a sum and unknown to everyone, lost and colluding ones left out."""
+    if not agreement.masked:
+        return 1
+    colluding = int((agreement.privacy or {}).get("colluding", 0))
+    return max(1, threshold_of(len(agreement.sites), agreement.min_sites) - colluding)
 
 
 def _party(session: "Session") -> Party:

@@ -46,7 +46,7 @@ from fedspca.site.masks import (
     split,
     unseal,
 )
-from fedspca.site.queries import QUERIES, Query, Terms
+from fedspca.site.queries import QUERIES, Query, Terms, fingerprint
 from fedspca.wire import Message, WireError, decode, encode
 
 Bytes = NDArray[np.uint8]
@@ -294,15 +294,6 @@ def unmask(
 
 
 # -- reading messages --------------------------------------------------------------------------------------------------
-
-
-def fingerprint(query: Query) -> str:
-    """Return a hash of all that a question says."""
-    digest = hashlib.sha256(json.dumps([query.name, sorted(query.scalars.items())]).encode())
-    for name, array in sorted(query.arrays.items()):
-        digest.update(f"{name}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:32]
 
 
 def rows_of_bytes(message: Message, name: str, width: int, count: int | None = None) -> Bytes:

@@ -1,7 +1,0 @@
-from contracts.federation import FederationContract
-from fedspca.federation.secure import secure_federation
-
-
-class TestSecureFederation(FederationContract):
-    def federate(self, sites):
-        return secure_federation(sites)
