@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from contracts.federation import D, FederationContract, make_sites, pooled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from contracts.federation import D, FederationContract, make_sites, pooled
 from fedspca import FASPCA, FSSPCA, ExactSPCA, LocalFederation, Query, Site, SiteRefusal
 from fedspca.federation import FederationError
 from fedspca.federation.conversation import Conversation, SiteLost
@@ -166,7 +166,7 @@ def test_under_masks_no_other_fit_begins_again_without_the_lost_site():
 
 def test_the_same_question_is_not_summed_over_other_sites():
     sites = make_sites(sizes=(5, 3, 9, 4, 6))
-    federation, channel = watched(sites)
+    federation, _ = watched(sites)
     federation.sum(Query("moments"))
     federation.sum(Query("moments"))  # over the same sites it tells nothing new
     federation.sites = federation.sites[1:]  # a coordinator that leaves one out
@@ -188,7 +188,7 @@ def test_the_same_question_is_not_summed_over_other_sites_in_another_run():
 
 def test_a_late_answer_is_not_unmasked():
     sites = make_sites(sizes=(5, 3, 9, 4, 6))
-    federation, channel = watched(sites, {"clinic-2": "masked"})
+    federation, _ = watched(sites, {"clinic-2": "masked"})
     federation.sum(step(sites, 0))
     inside = federation._conversation
     late = ({"survivors": [site.name for site in sites], "query": "faspca_step"}, {})
@@ -226,7 +226,9 @@ def test_masked_vectors_look_uniform_and_hold_no_term():
     directions = np.eye(D)
     arrays = {**frame_arrays(Frame(np.zeros(D), np.ones(D), np.zeros((D, 0)))), "directions": directions}
     for number in range(30):
-        federation.sum(Query("gram_product", {**arrays, "directions": directions * (1 + number)}, {"precision": "float64"}))
+        federation.sum(
+            Query("gram_product", {**arrays, "directions": directions * (1 + number)}, {"precision": "float64"})
+        )
     seen = np.concatenate([message.arrays["vector"].view(np.uint8) for _, message in channel.replies("masked")])
     counts = np.bincount(seen, minlength=256)
     chi2 = float(((counts - len(seen) / 256) ** 2 / (len(seen) / 256)).sum())
@@ -274,7 +276,10 @@ def test_the_attack_learns_no_more_than_the_aggregate():
     knowing_the_aggregate = np.linalg.norm(aggregate - target) / np.linalg.norm(target)
     assert from_masked > knowing_the_aggregate
     # nor does it help to take the average for the site's own answer
-    assert error([{name: value / 3 for name, value in answer.arrays.items()} for _, answer in asked]) > 0.5 * knowing_the_aggregate
+    assert (
+        error([{name: value / 3 for name, value in answer.arrays.items()} for _, answer in asked])
+        > 0.5 * knowing_the_aggregate
+    )
 
 
 # -- a coordinator in the middle ---------------------------------------------------------------------------------------
@@ -331,12 +336,14 @@ def test_a_forged_certificate_is_noticed():
 
 def test_no_site_tells_both_secrets_of_another():
     sites = make_sites(sizes=(5, 3, 9, 4, 6))
-    federation, channel = watched(sites)
+    federation, _ = watched(sites)
     federation.sum(Query("moments"))
     survivors = [site.name for site in sites][1:]
     for site in survivors:
         with pytest.raises(SiteRefusal, match="answered before"):
-            federation._conversation.ask("unmask", 1, {site: ({"survivors": survivors, "query": "moments"}, {})}, "unmask")
+            federation._conversation.ask(
+                "unmask", 1, {site: ({"survivors": survivors, "query": "moments"}, {})}, "unmask"
+            )
 
 
 def test_terms_that_exceed_the_bound_are_refused():

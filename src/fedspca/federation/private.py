@@ -8,7 +8,7 @@ planned beforehand, and the solver sees only what was released.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedspca.federation.base import Aggregate, Federation, FederationError
 from fedspca.linalg.operators import DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
-from fedspca.site.ledger import Budget, epsilon_of
+from fedspca.site.ledger import Budget, Cost, epsilon_of
 from fedspca.site.noise import unpacked
 from fedspca.site.queries import QUERIES, Query, Scalar, State, random_directions
 
@@ -29,10 +29,8 @@ FOR_MOMENTS = 0.10
 OFFSET = 0.2  # the constant beside a row, relative to the clip: the number of rows costs 4 % of the noise
 GRID_BITS = 26
 LENGTHS = 49
-QUANTILE = 0.9
-FROM_PRODUCTS = frozenset(
-    {"gram_product", "gram_sketch", "captured_variance", "curvature", "faspca_step", "fsspca_step"}
-)
+CONSENSUS = frozenset({"faspca_step", "fsspca_step"})
+QUANTILE = 0.5  # the shorter rows are made, the less noise; half of them keep their length
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,8 @@ class Privacy:
         For each feature a typical value and a typical deviation from it, *stated* from public knowledge (reference
         ranges, units, an earlier publication), never computed from these rows.
     clip : float or None, default=None
-        The length C to which rows are shortened, once centred and scaled. None finds the length that nine rows in ten
-        do not exceed, at five per cent of the budget.
+        The length C to which rows are shortened, once centred and scaled. None finds the length that half of the
+        rows do not exceed, at five per cent of the budget: directions survive it, and noise grows with the square.
     mechanism : {"auto", "gram", "product"}
         One release of the Gram matrix, or noised products.
     rounds, columns : int
@@ -104,6 +102,8 @@ class Plan:
         The number of features.
     privacy : Privacy
         What was promised.
+    excess : float
+        By how much noise in the sum exceeds that of one trusted curator: √(sites/among).
     """
 
     mechanism: str
@@ -111,11 +111,12 @@ class Plan:
     releases: int
     d: int
     privacy: Privacy
+    excess: float = 1.0
 
     @property
     def relative_noise(self) -> float:
         """Noise that a released direction carries, off itself, in units of C²: ‖Ew‖/C²."""
-        column = math.sqrt(self.d) * self.multipliers[self.mechanism]
+        column = self.excess * math.sqrt(self.d) * self.multipliers[self.mechanism]
         return column * (1 + OFFSET**2) / math.sqrt(2) if self.mechanism == "gram" else column
 
     def cos2(self, rows: float, variance: float, clip: float) -> float:
@@ -128,21 +129,17 @@ class Plan:
         return 1.0 / (1.0 + tangent**2)
 
     def __str__(self) -> str:
-        budget = f"ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g} for each row"
-        what = (
-            "one release of the Gram matrix" if self.mechanism == "gram" else f"{self.privacy.rounds} noised products"
-        )
-        clip = self.privacy.clip if self.privacy.clip is not None else math.sqrt(self.d)
-        about = f"clip {clip:g}" + ("" if self.privacy.clip is not None else " or so, to be found")
-        text = (
-            f"{what} of {self.d} features ({budget}, {about}): noise of {self.relative_noise * clip**2:.3g} a direction"
-        )
+        what = {"gram": "one release of the Gram matrix", "product": f"{self.privacy.rounds} noised products"}
+        clip = math.sqrt(self.d) if self.privacy.clip is None else self.privacy.clip
+        about = f"clip about {clip:.3g}, to be found" if self.privacy.clip is None else f"clip {clip:.3g}"
+        noise = self.relative_noise * clip**2
         rows = self.privacy.expected_rows
-        if rows is None:
-            return f"{text}. A component is found to cos² = .95 if its variance times the number of rows is 4.4 times that."
-        needed = self.relative_noise * clip**2 / (rows * math.sqrt(1 / 0.95 - 1))
+        needed = noise / math.sqrt(1 / 0.95 - 1)  # times rows: the variance of a component found to cos² = .95
+        enough = f"{needed:.3g} over the number of rows" if rows is None else f"{needed / rows:.3g} ({rows} rows)"
         return (
-            f"{text}. With {rows} rows, components of variance {needed:.3g} and more are found to cos² = .95 or better."
+            f"ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g} for each row, {about}: {what[self.mechanism]} of "
+            f"{self.d} features, with noise of {noise:.3g} in each direction. A dense component is found to "
+            f"cos² = .95 if its variance is at least {enough}; sparse loadings need less."
         )
 
 
@@ -153,7 +150,7 @@ def multiplier_of(budget: Budget) -> float:
     return float(get_sigma_gaussian(budget.epsilon, budget.delta * (1 - 1e-3)))  # the rest is for noise on integers
 
 
-def make_plan(privacy: Privacy, d: int) -> Plan:
+def make_plan(privacy: Privacy, d: int, excess: float = 1.0) -> Plan:
     """Choose the mechanism, and divide the budget: 1/z² adds up over releases."""
     whole = multiplier_of(Budget(privacy.epsilon, privacy.delta))
     mechanism = privacy.mechanism
@@ -164,7 +161,7 @@ def make_plan(privacy: Privacy, d: int) -> Plan:
     times = 1 if mechanism == "gram" else privacy.rounds
     parts = {"lengths": lengths, "moments": moments, mechanism: (1.0 - lengths - moments) / times}
     multipliers = {name: whole / math.sqrt(part) for name, part in parts.items() if part > 0}
-    return Plan(mechanism, multipliers, len(multipliers) - 1 + times, d, privacy)
+    return Plan(mechanism, multipliers, len(multipliers) - 1 + times, d, privacy, excess)
 
 
 @dataclass(frozen=True)
@@ -182,7 +179,6 @@ class Release:
         return np.asarray(self.vectors @ (self.values[:, None] * (self.vectors.T @ x)))
 
 
-@dataclass
 class PrivateFederation:
     """A federation that spends a budget once, then answers every question from what was released.
 
@@ -198,41 +194,57 @@ class PrivateFederation:
         Told the plan, with the error it predicts, before anything is spent.
     """
 
-    federation: Federation
-    privacy: Privacy
-    among: int = 1
-    notice: Callable[[str], object] = lambda _: None
-    spent: list[dict[str, Any]] = field(default_factory=list, init=False)
-    _release: Release | None = field(default=None, init=False)
-    _state: State = field(default=None, init=False)
-    _traffic: list[int] = field(default_factory=lambda: [0, 0], init=False)
-
-    def __post_init__(self) -> None:
-        d = len(self.federation.feature_names)
-        self.plan = make_plan(self.privacy, d)
-        self.centre, self.scale = (_per_feature(name, getattr(self.privacy, name), d) for name in ("centre", "scale"))
+    def __init__(
+        self,
+        federation: Federation,
+        privacy: Privacy,
+        *,
+        among: int = 1,
+        notice: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        d = len(federation.feature_names)
+        self.privacy = privacy
+        self.plan = make_plan(privacy, d, math.sqrt(max(1.0, federation.n_sites / among)))
+        self.centre = _per_feature("centre", privacy.centre, d)
+        self.scale = _per_feature("scale", privacy.scale, d)
+        self._federation = federation
+        self._among = among
+        self._notice = notice
+        self._costs: dict[str, list[Cost]] = {}
+        self._release: Release | None = None
+        self._state: State = None
+        self._traffic = [0, 0]
         if not (self.scale > 0).all():
             raise ValueError("The stated scale of every feature must be positive.")
 
     @property
     def n_sites(self) -> int:
         """How many sites take part."""
-        return self.federation.n_sites
+        return self._federation.n_sites
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The features that all sites share."""
-        return self.federation.feature_names
+        return self._federation.feature_names
 
     @property
     def lost(self) -> dict[str, str]:
         """The sites that are no longer asked, and why."""
-        return getattr(self.federation, "lost", {})
+        return getattr(self._federation, "lost", {})
+
+    def spent(self) -> dict[str, Any]:
+        """Return what the study has spent, for a report: ε and δ, and the noise of each release."""
+        costs = [cost for each in self._costs.values() for cost in each]
+        return {
+            "epsilon": epsilon_of(costs, self.privacy.delta),
+            "delta": self.privacy.delta,
+            "releases": {name: [cost.multiplier for cost in each] for name, each in self._costs.items()},
+        }
 
     def released(self) -> Release:
         """Spend the budget, the first time; return what was released."""
         if self._release is None:
-            self.notice(str(self.plan))
+            self._notice(str(self.plan))
             clip = self.privacy.clip or self._find_clip()
             self._release = self._gram(clip) if self.plan.mechanism == "gram" else self._products(clip)
         return self._release
@@ -241,7 +253,8 @@ class PrivateFederation:
         """Answer a solver's question from what was released; no site is asked again."""
         release = self.released()
         (up, down), self._traffic = self._traffic, [0, 0]  # the round that spent the budget shows what it took
-        return Aggregate(self._answer(release, query), self.n_sites, up, down)
+        sites = 1 if query.name in CONSENSUS else self.n_sites  # what was released consents with itself
+        return Aggregate(self._answer(release, query), sites, up, down)
 
     # -- spending -----------------------------------------------------------------------------------------------------
 
@@ -251,16 +264,16 @@ class PrivateFederation:
         """Ask for one noised sum, and return it."""
         arrays = {"centre": self.centre, "scale": self.scale, **arrays}
         sigma = multiplier * sensitivity
-        grid = max(0, GRID_BITS - math.floor(math.log2(sigma / math.sqrt(self.among))))
-        about = {**scalars, "grid": grid, "among": self.among}
+        grid = max(0, GRID_BITS - math.floor(math.log2(sigma / math.sqrt(self._among))))
+        about = {**scalars, "grid": grid, "among": self._among}
         d = len(self.feature_names)
         question = QUERIES[name]
         draft = question.cost(d, Query(name, arrays, {**about, "sigma": sigma}))  # type: ignore[misc]
         sigma *= multiplier / draft.multiplier  # rounding and margins are paid for by a little more noise
         query = Query(name, arrays, {**about, "sigma": sigma})
-        answer = self.federation.sum(query)
+        answer = self._federation.sum(query)
         cost = question.cost(d, query)  # type: ignore[misc]
-        self.spent.append({"what": name, "multiplier": cost.multiplier, "slack": cost.slack, "sites": answer.n_sites})
+        self._costs.setdefault(name, []).append(cost)
         self._traffic = [self._traffic[0] + answer.bytes_up, self._traffic[1] + answer.bytes_down]
         (released,) = answer.arrays.values()
         return released
@@ -299,20 +312,7 @@ class PrivateFederation:
             product = raw - rows * np.outer(mean, mean @ block)
             if number < self.privacy.rounds - 1:
                 block = np.linalg.qr(product)[0]
-        inner = block.T @ product
-        # the symmetric matrix nearest to zero that acts on the block as was released
-        basis, factor = np.linalg.qr(np.hstack([block, product - block @ inner]))
-        m = block.shape[1]
-        core = np.zeros((2 * m, 2 * m))
-        core[:m, :m] = (inner + inner.T) / 2
-        core[m:, :m] = factor[m:, m:]
-        core[:m, m:] = core[m:, :m].T
-        signs = np.sign(np.diag(factor))  # qr may turn the block's own columns around
-        core[:m, :] *= signs[:m, None]
-        core[:, :m] *= signs[None, :m]
-        values, vectors = np.linalg.eigh(core)
-        leading = np.argsort(values)[-m:]
-        return _release(rows, mean, trace, basis @ vectors[:, leading], values[leading])
+        return _release(rows, mean, trace, *_symmetric_model(block, product))
 
     # -- answering ----------------------------------------------------------------------------------------------------
 
@@ -380,12 +380,15 @@ class _ReleasedGram:
         return np.hstack([scaled, math.sqrt(release.rows) * self._shift[:, None]])
 
 
-def spent_epsilon(federation: PrivateFederation) -> float:
-    """Return the ε that a study has spent at its δ."""
-    from fedspca.site.ledger import Cost
-
-    costs = [Cost(line["multiplier"], line["slack"]) for line in federation.spent]
-    return epsilon_of(costs, federation.privacy.delta)
+def _symmetric_model(block: Array, product: Array) -> tuple[Array, Array]:
+    """Return the leading eigenvectors and eigenvalues of the smallest symmetric M with MQ = Y, up to Y's asymmetry."""
+    inner = block.T @ product
+    outside = product - block @ inner
+    basis, factor = np.linalg.qr(outside - block @ (block.T @ outside))
+    core = np.block([[(inner + inner.T) / 2, factor.T], [factor, np.zeros_like(factor)]])
+    values, vectors = np.linalg.eigh(core)
+    leading = slice(-block.shape[1], None)
+    return np.hstack([block, basis]) @ vectors[:, leading], values[leading]
 
 
 def _release(rows: float, mean: Array, trace: float, vectors: Array, values: Array) -> Release:

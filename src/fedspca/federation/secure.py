@@ -312,7 +312,13 @@ class Scale:
         return trace if np.isfinite(trace) and trace > 0 else None
 
 
-def secure_federation(sites: Iterable[Site], *, min_sites: int = 3, on_dropout: str = "abort") -> SecureFederation:
+def secure_federation(
+    sites: Iterable[Site],
+    *,
+    min_sites: int = 3,
+    on_dropout: str = "abort",
+    privacy: Mapping[str, Any] | None = None,
+) -> SecureFederation:
     """Return a federation of sites in this process whose terms are masked, to try out what a study would be like.
 
     Parameters
@@ -323,6 +329,8 @@ def secure_federation(sites: Iterable[Site], *, min_sites: int = 3, on_dropout: 
         The fewest that may be in a sum.
     on_dropout : {"wait", "continue", "abort"}
         What happens when a site is lost.
+    privacy : mapping, optional
+        The settings of differential privacy; see :class:`~fedspca.federation.private.Privacy`.
     """
     named = {site.name: site for site in sites}
     features = check_same_features({name: site.feature_names for name, site in named.items()})
@@ -343,6 +351,7 @@ def secure_federation(sites: Iterable[Site], *, min_sites: int = 3, on_dropout: 
         max_components=len(features),
         min_sites=min_sites,
         on_dropout=on_dropout,
+        privacy=privacy,
     )
     endpoints = {}
     for name, site in named.items():

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedspca.site.audit import Audit, BrokenLog
 
 
@@ -80,7 +82,8 @@ def epsilon_of(costs: list[Cost], delta: float) -> float:
         left = delta - (1 + math.exp(min(epsilon, 700.0))) * slack
         if left <= 0:
             return math.inf
-        epsilon = float(get_epsilon_gaussian(multiplier, left))
+        with np.errstate(all="ignore"):  # it takes the logarithm of zero where there is very much noise
+            epsilon = float(get_epsilon_gaussian(multiplier, left))
     return epsilon
 
 

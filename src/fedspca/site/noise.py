@@ -12,7 +12,9 @@ randomness: floating-point noise would betray a value by its last digits.
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from os import cpu_count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,30 +104,36 @@ def cost(entries: int, sensitivity: float, sigma: float, grid: int, among: int) 
     """Return what a release of so many entries costs, if one row can change it by ``sensitivity`` before rounding."""
     unit = 2.0**-grid
     change = sensitivity * (1 + MARGIN) + unit * math.sqrt(entries)  # each entry may be rounded the other way
-    steps = sigma / math.sqrt(among) / unit
+    steps = sigma / math.sqrt(max(among, 1)) / unit
+    if steps < FINE:
+        raise ValueError(f"the grid is too coarse for the noise: {steps:.3g} units in a standard deviation")
     # a Gaussian that is rounded and one on the integers differ by less than 1/(20 steps²) an entry
     return Cost(sigma / change, entries / (20.0 * steps**2))
 
 
 def noised(values: Array, sigma: float, grid: int) -> Array:
     """Round to multiples of 2^-grid and add discrete Gaussian noise of standard deviation ``sigma``."""
-    steps = math.ldexp(sigma, grid)
-    if steps < FINE:
-        raise ValueError(f"the grid is too coarse for the noise: {steps:.3g} units in a standard deviation")
-    whole = np.rint(np.ldexp(values, grid)) + discrete_gaussian(steps, values.size).reshape(values.shape)
-    if np.abs(whole).max(initial=0.0) >= EXACT:
+    steps, whole = math.ldexp(sigma, grid), np.rint(np.ldexp(values, grid))
+    if max(float(np.abs(whole).max(initial=0.0)), 20 * steps) >= EXACT / 2:
         raise ValueError("the grid is too fine for sums of this size")
+    whole += discrete_gaussian(steps, values.size).reshape(values.shape)
     return np.asarray(np.ldexp(whole, -grid))
 
 
 def discrete_gaussian(scale: float, size: int) -> Array:
     """Draw integers k with probabilities proportional to exp(−k²/2scale²), by OpenDP's exact sampler."""
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    draw = dp.m.make_gaussian(*space, scale=float(scale))
+    draw = _sampler(float(scale))
     sizes = [min(CHUNK, size - start) for start in range(0, size, CHUNK)]
+    if len(sizes) == 1:
+        return np.array(draw([0] * size), np.float64)
     with ThreadPoolExecutor(cpu_count() or 1) as pool:  # the sampler runs outside Python
         drawn = list(pool.map(lambda count: np.array(draw([0] * count), np.float64), sizes))
     return np.concatenate(drawn) if drawn else np.zeros(0)
+
+
+@lru_cache(maxsize=8)
+def _sampler(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=scale)

@@ -210,29 +210,27 @@ def starting_point(site: str, frame: Frame, query: Query) -> Array:
 
 def private_gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """Σ(a, b)(a, b)ᵀ over clipped rows, packed, with noise."""
-    return state, {"gram": _noised(query, packed(augmented_gram(data.rows, *_stated(query), _number(query, "offset"))))}
+    gram = augmented_gram(data.rows, *_stated(query), _number(query, "offset"))
+    return state, {"gram": _noised(data, query, packed(gram))}
 
 
 def private_moments(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """Σa², √2bΣa and b²n over clipped rows, with noise."""
-    return state, {"moments": _noised(query, first_moments(data.rows, *_stated(query), _number(query, "offset")))}
+    sums = first_moments(data.rows, *_stated(query), _number(query, "offset"))
+    return state, {"moments": _noised(data, query, sums)}
 
 
 def private_product(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """AᵀAQ over clipped rows, for orthonormal directions Q, with noise."""
-    directions = query.arrays["directions"]
-    if np.linalg.norm(directions, 2) > 1 + 1e-9:
-        raise InvalidQuery(
-            data.site, query.name, "its directions are not orthonormal, so the noise would be too little."
-        )
-    return state, {"product": _noised(query, clipped_product(data.rows, *_stated(query), directions))}
+    """AᵀAQ over clipped rows, with noise."""
+    product = clipped_product(data.rows, *_stated(query), query.arrays["directions"])
+    return state, {"product": _noised(data, query, product)}
 
 
 def private_lengths(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """Rows counted by length, with noise."""
     arrays = query.arrays
     counts = length_counts(data.rows, arrays["centre"], arrays["scale"], arrays["edges"])
-    return state, {"counts": _noised(query, counts)}
+    return state, {"counts": _noised(data, query, counts)}
 
 
 def _stated(query: Query) -> tuple[Array, Array, float]:
@@ -243,13 +241,21 @@ def _number(query: Query, name: str) -> float:
     return float(query.scalars[name])
 
 
-def _noised(query: Query, values: Array) -> Array:
+def _noised(data: SiteData, query: Query, values: Array) -> Array:
     """Add this site's part of the noise: so many sites add theirs, and the variances add up."""
-    return noised(values, _number(query, "sigma") / _number(query, "among") ** 0.5, int(query.scalars["grid"]))
+    try:
+        return noised(values, _number(query, "sigma") / _number(query, "among") ** 0.5, int(query.scalars["grid"]))
+    except ValueError as error:
+        raise InvalidQuery(data.site, query.name, f"{error}.") from None
 
 
 def _cost(query: Query, entries: int, sensitivity: float) -> Cost:
     return cost(entries, sensitivity, _number(query, "sigma"), int(query.scalars["grid"]), int(query.scalars["among"]))
+
+
+def _product_cost(query: Query, directions: Array) -> Cost:
+    """One row a changes AᵀAQ by a(aᵀQ), whose norm is at most ‖a‖²‖Q‖."""
+    return _cost(query, directions.size, _number(query, "clip") ** 2 * float(np.linalg.norm(directions, 2)))
 
 
 def _squares(query: Query) -> float:
@@ -443,7 +449,7 @@ QUERIES: Mapping[str, Question] = {
         terms={"product": ("d", "m")},
         arrays={**STATED, "directions": ("d", "m")},
         scalars=CLIPPED,
-        cost=lambda _, query: _cost(query, query.arrays["directions"].size, _number(query, "clip") ** 2),
+        cost=lambda _, query: _product_cost(query, query.arrays["directions"]),
     ),
     "private_lengths": Question(
         private_lengths,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.operators import Rows, row_blocks
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
-from fedspca.site.ledger import BudgetSpent, Ledger, Purpose
+from fedspca.site.ledger import Ledger, Purpose
 from fedspca.site.policy import Policy
 from fedspca.site.queries import QUERIES, Query, Question, SiteData, State, Terms, fingerprint
 from fedspca.site.snapshot import restore, snapshot
@@ -110,7 +110,7 @@ class Site:
             raise SiteRefusal(self.name, query.name, reason)
         try:
             self.ledger.charge(question.cost(self.n_features, query), query.name, fingerprint(query), purpose)
-        except BudgetSpent as error:
+        except ValueError as error:  # the budget is spent, or the noise is not of a form that can be accounted for
             raise SiteRefusal(self.name, query.name, f"{error}.") from None
 
     def answer_alone(self, query: Query) -> Terms:
