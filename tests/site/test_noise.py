@@ -170,7 +170,7 @@ def test_the_ledger_refuses_at_the_limit_and_survives_a_restart(tmp_path):
         again.charge(Cost(4.3, 0.0), "private_gram", "b")
     assert again.spent() == spent
     again.charge(Cost(5.5, 0.0), "private_gram", "c")
-    assert again.content()["spent"] <= 1.0
+    assert again.content()["epsilon"] <= 1.0
     assert [line["what"] for line in again.content()["releases"]] == ["private_gram"] * 2
 
 

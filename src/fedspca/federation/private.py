@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from fedspca.federation.base import Aggregate, Federation, FederationError
 from fedspca.linalg.operators import DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
+from fedspca.site.agreement import Agreement
 from fedspca.site.ledger import Budget, Cost, epsilon_of
+from fedspca.site.masked import noise_among
 from fedspca.site.noise import unpacked
 from fedspca.site.queries import QUERIES, Query, Scalar, State, random_directions
 
@@ -137,10 +139,18 @@ class Plan:
         needed = noise / math.sqrt(1 / 0.95 - 1)  # times rows: the variance of a component found to cos² = .95
         enough = f"{needed:.3g} over the number of rows" if rows is None else f"{needed / rows:.3g} ({rows} rows)"
         return (
-            f"ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g} for each row, {about}: {what[self.mechanism]} of "
-            f"{self.d} features, with noise of {noise:.3g} in each direction. A dense component is found to "
+            f"ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g} for each row, {about}: {what[self.mechanism]} "
+            f"of {self.d} features, noise of {noise:.3g} in each direction. A dense component is found to "
             f"cos² = .95 if its variance is at least {enough}; sparse loadings need less."
         )
+
+
+def on_terms(
+    federation: Federation, agreement: Agreement, notice: Callable[[str], object] = lambda _: None
+) -> "PrivateFederation":
+    """Return a federation that keeps the promise of an agreement, around the one that asks its sites."""
+    privacy = Privacy.from_mapping(agreement.privacy or {})
+    return PrivateFederation(federation, privacy, among=noise_among(agreement), notice=notice)
 
 
 def multiplier_of(budget: Budget) -> float:

@@ -86,6 +86,11 @@ class SecureFederation:
         return len(self.sites)
 
     @property
+    def agreement(self) -> Agreement:
+        """The terms of the study."""
+        return self._conversation.agreement
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """The features that the sites agreed on."""
         return self._conversation.agreement.features

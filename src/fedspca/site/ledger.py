@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from fedspca.site.audit import Audit, BrokenLog
+from fedspca.site.policy import Policy
+
+DELTA = 1e-6  # where nobody said
 
 
 class BudgetSpent(ValueError):
@@ -87,18 +90,23 @@ def epsilon_of(costs: list[Cost], delta: float) -> float:
     return epsilon
 
 
+def owners_budget(policy: Policy) -> Budget | None:
+    """Return the budget that a policy sets, if it sets one."""
+    return None if policy.epsilon is None else Budget(policy.epsilon, policy.delta or DELTA)
+
+
 class Ledger:
     """The budget of one site's owner, and what was spent of it.
 
     Parameters
     ----------
-    budget : Budget
-        What may be spent over all studies.
+    budget : Budget or None
+        What may be spent over all studies. None leaves it to each study's own limit; what is spent is written down.
     path : Path, optional
         The file, in which every line seals the lines before it. Without one, the ledger is kept in memory.
     """
 
-    def __init__(self, budget: Budget, path: Path | None = None) -> None:
+    def __init__(self, budget: Budget | None, path: Path | None = None) -> None:
         self.budget = budget
         self._log = Audit(path)
         self._log.verify()
@@ -120,33 +128,41 @@ class Ledger:
             if any(entry.items() <= line.items() for line in self.entries()):
                 return
             self._check(cost, purpose.budget, "the study may spend", purpose.study)
-        spent = self._check(cost, self.budget, "the owner allows")
-        self._log.add(
-            **where, what=what, question=question, multiplier=cost.multiplier, slack=cost.slack, epsilon_spent=spent
-        )
+        if self.budget is not None:
+            self._check(cost, self.budget, "the owner allows")
+        delta = self.budget.delta if self.budget is not None else purpose.budget.delta if purpose is not None else DELTA
+        about = {"what": what, "question": question, "multiplier": cost.multiplier, "slack": cost.slack}
+        spent = epsilon_of([*self._costs(None), cost], delta)
+        self._log.add(**where, **about, epsilon_spent=spent, delta=delta)
 
     def entries(self) -> Iterator[Mapping[str, Any]]:
         """Yield what was spent, oldest first."""
         yield from self._log.lines()
 
-    def spent(self, study: str | None = None, delta: float | None = None) -> float:
-        """Return the ε spent so far, by one study or in all."""
-        return epsilon_of(self._costs(study), self.budget.delta if delta is None else delta)
+    def spent(self, study: str | None = None) -> float:
+        """Return the ε spent so far, by one study or in all, at the δ of the budget or else of the last release."""
+        return epsilon_of(self._costs(study), self.delta)
+
+    @property
+    def delta(self) -> float:
+        """The δ at which ε is told."""
+        if self.budget is not None:
+            return self.budget.delta
+        return float(next((line["delta"] for line in reversed(list(self.entries()))), DELTA))
 
     def content(self) -> dict[str, Any]:
         """Return the ledger for a report: the budget, what is spent, and by which release."""
         about = ("time", "study", "what", "multiplier", "epsilon_spent")
         releases = [{name: line[name] for name in about} for line in self.entries()]
-        budget = {"epsilon": self.budget.epsilon, "delta": self.budget.delta}
-        return {"budget": budget, "spent": self.spent(), "releases": releases}
+        limit = None if self.budget is None else self.budget.epsilon
+        return {"epsilon": self.spent(), "delta": self.delta, "limit": limit, "releases": releases}
 
     def _costs(self, study: str | None) -> list[Cost]:
         lines = [line for line in self.entries() if study is None or line["study"] == study]
         return [Cost(line["multiplier"], line["slack"]) for line in lines]
 
-    def _check(self, cost: Cost, budget: Budget, whose: str, study: str | None = None) -> float:
+    def _check(self, cost: Cost, budget: Budget, whose: str, study: str | None = None) -> None:
         spent = epsilon_of([*self._costs(study), cost], budget.delta)
         if not spent <= budget.epsilon * (1 + 1e-9):
             reason = f"with this release ε would be {spent:.4g} at δ = {budget.delta:g}"
             raise BudgetSpent(f"{reason}, and {whose} {budget.epsilon:.4g}")
-        return spent

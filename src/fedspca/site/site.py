@@ -56,7 +56,7 @@ class Site:
         self._data = SiteData(self.name, rows, missing=missing)
         self._state: State = None
         self._answered = 0
-        self.ledger: Ledger | None = None  # with one, every answer has noise and is paid for
+        self.ledger: Ledger | None = None  # with a budget in it, every answer has noise and is paid for
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class Site:
 
     def _pay(self, question: Question, query: Query, purpose: Purpose | None) -> None:
         """Charge the ledger for a question with noise, before data are touched; refuse one without it if it must be."""
-        private = self.ledger is not None or purpose is not None
+        private = purpose is not None or (self.ledger is not None and self.ledger.budget is not None)
         if question.cost is None:
             if private:
                 raise SiteRefusal(self.name, query.name, "in a private study only answers with noise leave the site.")
