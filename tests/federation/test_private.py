@@ -101,19 +101,19 @@ def test_products_without_noise_find_the_leading_components(monkeypatch):
 
 def test_under_masks_the_noise_is_that_of_one_curator():
     parts, truth = tables(n=8000, sites=4)
-    settings = {"epsilon": 1.0, "delta": 1e-6, "clip": 4.0, "colluding": 0}
+    settings = {"epsilon": 1.0, "delta": 1e-6, "clip": 4.0}
     sites = private_sites(parts)
     masked = secure_federation(sites, privacy=settings)
     among = noise_among(masked._conversation.agreement)
-    assert among == 3  # of four, one may be lost
+    assert among == 2  # of four, one may be lost, and each knows its own
     federation = PrivateFederation(masked, Privacy.from_mapping(settings), among=among)
     model = ExactSPCA(2, n_nonzero=5).fit_federation(federation)
     assert cos2(model.components_, truth) > 0.97
-    assert federation.plan.excess == pytest.approx(np.sqrt(4 / 3))
+    assert federation.plan.excess == pytest.approx(np.sqrt(4 / 2))
     assert sites[0].ledger.spent() <= 1.0
     # a coordinator that counts on more sites' noise than is certain gets none
     greedy = PrivateFederation(secure_federation(private_sites(parts), privacy=settings), federation.privacy, among=4)
-    with pytest.raises(SiteRefusal, match="noise of 4 sites was counted on and 3 is certain"):
+    with pytest.raises(SiteRefusal, match="noise of 4 sites was counted on and 2 is certain"):
         greedy.released()
     with pytest.raises(SiteRefusal, match="only answers with noise"):
         masked.sum(Query("moments"))

@@ -170,8 +170,10 @@ def test_the_same_question_is_not_summed_over_other_sites():
     federation.sum(Query("moments"))
     federation.sum(Query("moments"))  # over the same sites it tells nothing new
     federation.sites = federation.sites[1:]  # a coordinator that leaves one out
-    with pytest.raises(SiteRefusal, match="difference of the two sums"):
+    with pytest.raises(SiteRefusal, match="difference of the sums"):
         federation.sum(Query("moments"))
+    with pytest.raises(SiteRefusal, match="difference of the sums"):  # or puts the question in other words
+        federation.sum(Query("deviations", {"mean": np.full(D, 1e-9)}))
 
 
 def test_the_same_question_is_not_summed_over_other_sites_in_another_run():
@@ -182,7 +184,7 @@ def test_the_same_question_is_not_summed_over_other_sites_in_another_run():
     again = SecureFederation(
         Conversation(inside._channel, inside._identity, inside.agreement, "0" * 32), sites=federation.sites[1:]
     )
-    with pytest.raises(SiteRefusal, match="difference of the two sums"):
+    with pytest.raises(SiteRefusal, match="difference of the sums"):
         again.sum(Query("moments"))
 
 

@@ -19,7 +19,7 @@ from fedspca.linalg.operators import DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
 from fedspca.site.agreement import Agreement
 from fedspca.site.ledger import Budget, Cost, epsilon_of
-from fedspca.site.masked import noise_among
+from fedspca.site.masked import COLLUDING, noise_among
 from fedspca.site.noise import unpacked
 from fedspca.site.queries import QUERIES, Query, Scalar, State, random_directions
 
@@ -53,8 +53,9 @@ class Privacy:
         One release of the Gram matrix, or noised products.
     rounds, columns : int
         For products: how many, and of how many directions.
-    colluding : int, default=0
-        How many sites may tell the coordinator their noise without harm to the others' rows.
+    colluding : int, default=1
+        How many sites may tell the coordinator their noise without harm to the others' rows. At least one, since each
+        site knows its own.
     expected_rows : int or None
         About how many rows there will be in all, for the prediction only.
     """
@@ -67,7 +68,7 @@ class Privacy:
     mechanism: Literal["auto", "gram", "product"] = "auto"
     rounds: int = 4
     columns: int = 12
-    colluding: int = 0
+    colluding: int = COLLUDING
     expected_rows: int | None = None
 
     def __post_init__(self) -> None:

@@ -20,15 +20,13 @@ from fedspca.site.endpoint import Endpoint, put_question
 from fedspca.site.errors import InvalidQuery
 from fedspca.site.fixed_point import WIDE, Coding, Segment, Words, add_into, decode_terms, layout
 from fedspca.site.identity import Identity
-from fedspca.site.masking import own_key, pair_key, rows_of_bytes, threshold_of
+from fedspca.site.masking import SURVIVES, own_key, pair_key, rows_of_bytes, threshold_of
 from fedspca.site.masks import KEY, SEALED, SEED, derive, join, key_stream, public_key
-from fedspca.site.queries import PRIVATE, QUERIES, Query, random_directions
+from fedspca.site.queries import QUERIES, Query, random_directions
 from fedspca.site.site import Site
 from fedspca.site.store import MemoryStore
 from fedspca.wire import Message, WireError
 
-# what may be summed over fewer sites than the round before: averages, and releases that stand alone
-SURVIVES = frozenset({"faspca_step", "fsspca_step", *PRIVATE})
 PAUSE = 1.0
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 STATE = "masking"
 ASKED = "study:asked"  # for as long as the study, whatever the run
+COLLUDING = 1  # every site knows the noise that it added itself
 PROTOCOL = frozenset({"keys", "commitments", "shares"})  # arrays of a question that are about masks
 
 MaskedHandler: TypeAlias = "Callable[[Session, Message], Message]"
@@ -63,7 +64,7 @@ def noise_among(agreement: "Agreement") -> int:
     """Return how many sites' noise is certainly in a sum and unknown to everyone, lost and colluding ones left out."""
     if not agreement.masked:
         return 1
-    colluding = int((agreement.privacy or {}).get("colluding", 0))
+    colluding = int((agreement.privacy or {}).get("colluding", COLLUDING))
     return max(1, threshold_of(len(agreement.sites), agreement.min_sites) - colluding)
 
 

@@ -46,12 +46,15 @@ from fedspca.site.masks import (
     split,
     unseal,
 )
-from fedspca.site.queries import QUERIES, Query, Terms, fingerprint
+from fedspca.site.queries import PRIVATE, QUERIES, Query, Terms, fingerprint
 from fedspca.wire import Message, WireError, decode, encode
 
 Bytes = NDArray[np.uint8]
 
 LARGEST_EXPONENT = 1000
+# what may be summed over fewer sites than before: averages of a consensus, and releases whose noise covers it
+SURVIVES = frozenset({"faspca_step", "fsspca_step", *PRIVATE})
+OTHERS = "all other questions"
 
 
 @dataclass(frozen=True)
@@ -269,7 +272,8 @@ def unmask(
     """Help to unmask the sum of those whose terms arrived: one share of each site that was there, never two.
 
     ``asked`` remembers each question of the study and over whom its sum was taken. The same question over other sites
-    is refused: the difference of the two sums would be the terms of the sites in only one of them.
+    is refused: the difference of the two sums would be the terms of the sites in only one of them. Since a question
+    can be put in other words, all that a solver asks but for consensus must be summed over the same sites.
     """
     number, survivors = message.number("round"), _names(party, message, "survivors")
     held = state.held
@@ -278,9 +282,10 @@ def unmask(
     if set(survivors) - set(held["shares"]):
         raise SiteRefusal(party.name, "unmask", "a site is named whose secrets were not shared.")
     group = hashlib.sha256(json.dumps(survivors).encode()).hexdigest()[:32]
-    if asked.get(held["question"], group) != group:
+    keys = [held["question"], *([] if held["name"] in SURVIVES else [OTHERS])]
+    if any(asked.get(key, group) != group for key in keys):
         reason = (
-            "the same question was summed over other sites before, and the difference of the two sums would be the "
+            "questions of this study were summed over other sites before, and the difference of the sums would be the "
             "terms of those in only one. Wait for the lost site, or agree on a new study without it."
         )
         raise SiteRefusal(party.name, held["name"], reason)
@@ -290,7 +295,7 @@ def unmask(
         told.append(own if site in survivors else key)
     reply = Message("unmask", {}, {"shares": np.frombuffer(b"".join(told), np.uint8).reshape(-1, SEED)})
     state = MaskingState(state.seed, state.peers, state.ready, {"round": number, "told": survivors, "shares": {}})
-    return state, {**asked, held["question"]: group}, reply
+    return state, {**asked, **dict.fromkeys(keys, group)}, reply
 
 
 # -- reading messages --------------------------------------------------------------------------------------------------
