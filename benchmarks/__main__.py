@@ -2,9 +2,15 @@
 
 import sys
 
-from benchmarks import consensus, exact, picture
+from benchmarks import consensus, exact, masking, picture, privacy
 
-BENCHMARKS = {"consensus": consensus.main, "exact": exact.main, "picture": picture.main}
+BENCHMARKS = {
+    "consensus": consensus.main,
+    "exact": exact.main,
+    "masking": masking.main,
+    "picture": picture.main,
+    "privacy": privacy.main,
+}
 
 
 def main(names: list[str]) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from fedspca.federation.base import Aggregate, Array, FederationError, add_terms
 from fedspca.federation.conversation import Conversation, SiteLost
 from fedspca.site.endpoint import put_question
-from fedspca.site.queries import QUERIES, Query, Terms, random_directions
+from fedspca.site.queries import PRIVATE, QUERIES, Query, Terms, random_directions
 from fedspca.wire import Message
 
 CONSENSUS = frozenset({"faspca_step", "fsspca_step"})
@@ -117,7 +117,7 @@ class RemoteFederation:
             raise SiteLost(site, query.name, f"{reason} The {len(left)} sites left are fewer than the {least} needed.")
         self.sites, self.lost = left, {**self.lost, **lost}
         self._notice(f"Round {self._round}: going on without {', '.join(lost)} ({reason})")
-        if query.name not in CONSENSUS:
+        if query.name not in CONSENSUS | PRIVATE:  # a release stands by itself
             raise RosterChanged(self.lost)
 
     def _problem(self, site: str, query: Query, message: Message) -> str | None:

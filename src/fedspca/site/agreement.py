@@ -76,7 +76,7 @@ class Agreement:
     version: int = field(default=1)
 
     def __post_init__(self) -> None:
-        problem = self._problem()
+        problem = self._problem() or _privacy_problem(self.privacy)
         if problem is not None:
             raise InvalidAgreement(problem)
 
@@ -168,6 +168,20 @@ def _budget_objections(agreement: Agreement, policy: Policy) -> list[str]:
     if not isinstance(asked, int | float) or not asked <= policy.epsilon:
         return [f"the study spends ε = {asked} and its policy allows {policy.epsilon:g}"]
     return []
+
+
+def _privacy_problem(privacy: Mapping[str, Any] | None) -> str | None:
+    """Return what is wrong with the settings that a site relies on; the coordinator checks the others."""
+    if privacy is None:
+        return None
+    epsilon, delta, colluding = (privacy.get(name, 0) for name in ("epsilon", "delta", "colluding"))
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in (epsilon, delta)):
+        return "Privacy needs epsilon and delta."
+    if not (epsilon > 0 and 0 < delta < 1):
+        return f"Privacy needs a positive epsilon, and delta between 0 and 1. Got {epsilon!r} and {delta!r}."
+    if not isinstance(colluding, int) or isinstance(colluding, bool) or colluding < 0:
+        return f"colluding must be a number of sites. Got {colluding!r} instead."
+    return None
 
 
 def _schema_difference(mine: tuple[str, ...], theirs: tuple[str, ...]) -> str:

@@ -23,6 +23,8 @@ from fedspca.site.agreement import Agreement, InvalidAgreement, objections, read
 from fedspca.site.audit import Audit
 from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
 from fedspca.site.identity import Identity, InvalidSignature, signed_payload
+from fedspca.site.ledger import Budget, Purpose
+from fedspca.site.masked import MASKED, noise_among
 from fedspca.site.queries import QUERIES, Query, Terms
 from fedspca.site.site import Site
 from fedspca.site.store import Store
@@ -76,7 +78,15 @@ class Session:
         if asked > self.agreement.max_components:
             limit = self.agreement.max_components
             raise SiteRefusal(name, query.name, f"it asks about {asked} directions and the owner approved {limit}.")
-        return self.site.answer(query)
+        return self.site.answer(query, self._purpose())
+
+    def _purpose(self) -> Purpose | None:
+        """What releases are for in a private study, and on which terms; None in another."""
+        privacy = self.agreement.privacy
+        if privacy is None:
+            return None
+        budget = Budget(float(privacy["epsilon"]), float(privacy["delta"]))
+        return Purpose(self.agreement.hash, self.run, self.round, budget, noise_among(self.agreement))
 
 
 Handler: TypeAlias = Callable[[Session, Message], Message]
@@ -106,7 +116,7 @@ def ask(session: Session, message: Message) -> Message:
     return Message("terms", {"query": query.name}, session.answer(query))
 
 
-HANDLERS: dict[str, Handler] = {"ask": ask}
+HANDLERS: dict[str, Handler] = {"ask": ask, **MASKED}
 
 
 class Endpoint:
@@ -246,7 +256,9 @@ class Endpoint:
         if run in session.runs or len(session.runs) >= MAX_RUNS:
             raise SiteRefusal(self.site.name, "run", "the run is over: another one was begun after it.")
         session.runs.append(run)
-        session.run, session.round, session.replies, session.secrets = run, 0, {}, {}
+        session.run, session.round, session.replies = run, 0, {}
+        # what was asked of whom counts for the whole study
+        session.secrets = {name: kept for name, kept in session.secrets.items() if name.startswith("study:")}
         self.site.begin()
 
     def _restored(self, agreement: Agreement) -> Session:

@@ -4,6 +4,8 @@ Each question is a pure function (data, state, query) -> (state, terms). Terms a
 is a term of a sum over the sites. The list says, in words, what each releases.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -36,6 +38,16 @@ from fedspca.site.consensus import (
     fsspca_update,
 )
 from fedspca.site.errors import InvalidQuery
+from fedspca.site.ledger import Cost
+from fedspca.site.noise import (
+    augmented_gram,
+    clipped_product,
+    cost,
+    first_moments,
+    length_counts,
+    noised,
+    packed,
+)
 
 Array = NDArray[np.float64]
 Scalar: TypeAlias = float | int | str
@@ -57,6 +69,15 @@ class Query:
     def nbytes(self) -> int:
         """Size of what is sent to each site."""
         return sum(array.nbytes for array in self.arrays.values()) + 8 * len(self.scalars)
+
+
+def fingerprint(query: Query) -> str:
+    """Return a hash of all that a question says."""
+    digest = hashlib.sha256(json.dumps([query.name, sorted(query.scalars.items())]).encode())
+    for name, array in sorted(query.arrays.items()):
+        digest.update(f"{name}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:32]
 
 
 class SiteData:
@@ -170,7 +191,7 @@ def _consensus_state(data: SiteData, state: State, query: Query) -> ConsensusSta
         if missing:
             raise InvalidQuery(data.site, query.name, f"round 0 must bring {', '.join(sorted(missing))}.")
         frame = _frame(query)
-        return begin(data.seen_in(frame, COLUMNS_OF_CONSENSUS), frame, _starting_point(data, frame, query))
+        return begin(data.seen_in(frame, COLUMNS_OF_CONSENSUS), frame, starting_point(data.site, frame, query))
     if state is None or state.iteration != iteration or state.w.shape != query.arrays["z"].shape:
         here = "nothing" if state is None else f"round {state.iteration} with {state.w.shape[1]} loading(s)"
         reason = f"round {iteration} was asked and the site expects {here}; begin again from round 0."
@@ -178,18 +199,76 @@ def _consensus_state(data: SiteData, state: State, query: Query) -> ConsensusSta
     return state
 
 
-def _starting_point(data: SiteData, frame: Frame, query: Query) -> Array:
+def starting_point(site: str, frame: Frame, query: Query) -> Array:
     """Start at the common point where one is given, else, as the paper does, at a random one of the site's own."""
     if "start" in query.arrays:
         return query.arrays["start"]
     # seeded by the site's name as well: independent between sites, and the same whatever their order
-    rng = np.random.default_rng([int(query.scalars["seed"]), crc32(data.site.encode())])
+    rng = np.random.default_rng([int(query.scalars["seed"]), crc32(site.encode())])
     return polar_factor(project_out(frame.removed, rng.standard_normal(query.arrays["z"].shape)), frame.removed)
+
+
+def private_gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Σ(a, b)(a, b)ᵀ over clipped rows, packed, with noise."""
+    gram = augmented_gram(data.rows, *_stated(query), _number(query, "offset"))
+    return state, {"gram": _noised(data, query, packed(gram))}
+
+
+def private_moments(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Σa², √2bΣa and b²n over clipped rows, with noise."""
+    sums = first_moments(data.rows, *_stated(query), _number(query, "offset"))
+    return state, {"moments": _noised(data, query, sums)}
+
+
+def private_product(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """AᵀAQ over clipped rows, with noise."""
+    product = clipped_product(data.rows, *_stated(query), query.arrays["directions"])
+    return state, {"product": _noised(data, query, product)}
+
+
+def private_lengths(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Rows counted by length, with noise."""
+    arrays = query.arrays
+    counts = length_counts(data.rows, arrays["centre"], arrays["scale"], arrays["edges"])
+    return state, {"counts": _noised(data, query, counts)}
+
+
+def _stated(query: Query) -> tuple[Array, Array, float]:
+    return query.arrays["centre"], query.arrays["scale"], _number(query, "clip")
+
+
+def _number(query: Query, name: str) -> float:
+    return float(query.scalars[name])
+
+
+def _noised(data: SiteData, query: Query, values: Array) -> Array:
+    """Add this site's part of the noise: so many sites add theirs, and the variances add up."""
+    try:
+        return noised(values, _number(query, "sigma") / _number(query, "among") ** 0.5, int(query.scalars["grid"]))
+    except ValueError as error:
+        raise InvalidQuery(data.site, query.name, f"{error}.") from None
+
+
+def _cost(query: Query, entries: int, sensitivity: float) -> Cost:
+    return cost(entries, sensitivity, _number(query, "sigma"), int(query.scalars["grid"]), int(query.scalars["among"]))
+
+
+def _product_cost(query: Query, directions: Array) -> Cost:
+    """One row a changes AᵀAQ by a(aᵀQ), whose norm is at most ‖a‖²‖Q‖."""
+    return _cost(query, directions.size, _number(query, "clip") ** 2 * float(np.linalg.norm(directions, 2)))
+
+
+def _squares(query: Query) -> float:
+    """C² + b²: how far one row moves the augmented Gram matrix."""
+    return _number(query, "clip") ** 2 + _number(query, "offset") ** 2
 
 
 Shape: TypeAlias = tuple[str, ...]
 PRECISIONS = frozenset({"float64", "float32"})
 FRAME: Mapping[str, Shape] = {"mean": ("d",), "scale": ("d",), "removed": ("d", "q")}
+STATED: Mapping[str, Shape] = {"centre": ("d",), "scale": ("d",)}
+NOISE: Mapping[str, type | frozenset[str]] = {"sigma": float, "grid": int, "among": int}
+CLIPPED: Mapping[str, type | frozenset[str]] = {**NOISE, "clip": float}
 CONSENSUS_OPTIONAL: Mapping[str, Shape] = {**FRAME, "start": ("d", "r")}
 CONSENSUS_TERMS: Mapping[str, Shape] = {
     "consensus": ("d", "r"),
@@ -217,6 +296,7 @@ class Question:
     arrays: Mapping[str, Shape] = field(default_factory=dict)
     optional: Mapping[str, Shape] = field(default_factory=dict)
     scalars: Mapping[str, type | frozenset[str]] = field(default_factory=dict)
+    cost: Callable[[int, Query], Cost] | None = None  # of d features and the question; None if there is no noise
 
     def components(self, query: Query) -> int:
         """Count the directions that the question asks about."""
@@ -227,7 +307,7 @@ class Question:
     def shapes(self, d: int, query: Query) -> dict[str, tuple[int, ...]]:
         """Return the shape of each term of the answer, which the question alone determines."""
         known = {**self.arrays, **self.optional}
-        sizes = {"d": d, "m": self.components(query)}
+        sizes = {"d": d, "m": self.components(query), "moments": 2 * d + 1, "triangle": (d + 1) * (d + 2) // 2}
         for name, array in query.arrays.items():
             sizes |= dict(zip(known[name], array.shape, strict=True))
         return {name: tuple(sizes[symbol] for symbol in shape) for name, shape in self.terms.items()}
@@ -347,4 +427,37 @@ QUERIES: Mapping[str, Question] = {
             "retraction": frozenset({"qr", "polar"}),
         },
     ),
+    "private_gram": Question(
+        private_gram,
+        "the covariance, mean and number of rows together, with noise that hides any one row",
+        terms={"gram": ("triangle",)},
+        arrays=STATED,
+        scalars={**CLIPPED, "offset": float},
+        cost=lambda d, query: _cost(query, (d + 1) * (d + 2) // 2, _squares(query)),
+    ),
+    "private_moments": Question(
+        private_moments,
+        "for each feature the sum and the sum of squares, and the number of rows, with noise that hides any one row",
+        terms={"moments": ("moments",)},
+        arrays=STATED,
+        scalars={**CLIPPED, "offset": float},
+        cost=lambda d, query: _cost(query, 2 * d + 1, _squares(query)),
+    ),
+    "private_product": Question(
+        private_product,
+        "the covariance (times n) applied to the directions asked, with noise that hides any one row",
+        terms={"product": ("d", "m")},
+        arrays={**STATED, "directions": ("d", "m")},
+        scalars=CLIPPED,
+        cost=lambda _, query: _product_cost(query, query.arrays["directions"]),
+    ),
+    "private_lengths": Question(
+        private_lengths,
+        "how many rows there are of which length, with noise that hides any one row",
+        terms={"counts": ("k",)},
+        arrays={**STATED, "edges": ("k",)},
+        scalars=NOISE,
+        cost=lambda _, query: _cost(query, len(query.arrays["edges"]), 1.0),
+    ),
 }
+PRIVATE = frozenset(name for name, question in QUERIES.items() if question.cost is not None)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.operators import Rows, row_blocks
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
+from fedspca.site.ledger import Ledger, Purpose
 from fedspca.site.policy import Policy
-from fedspca.site.queries import QUERIES, Query, SiteData, State, Terms
+from fedspca.site.queries import QUERIES, Query, Question, SiteData, State, Terms, fingerprint
 from fedspca.site.snapshot import restore, snapshot
 
 TOO_LARGE = 1e70  # norms of AᵀAw take the fourth power, and the largest number there is is 1e308
@@ -55,6 +56,7 @@ class Site:
         self._data = SiteData(self.name, rows, missing=missing)
         self._state: State = None
         self._answered = 0
+        self.ledger: Ledger | None = None  # with a budget in it, every answer has noise and is paid for
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -70,8 +72,11 @@ class Site:
         """How many columns the rows have."""
         return int(self._data.rows.shape[1])
 
-    def answer(self, query: Query) -> Terms:
-        """Answer one question with this site's terms of the sum, or raise a :class:`SiteError` that says why not."""
+    def answer(self, query: Query, purpose: Purpose | None = None) -> Terms:
+        """Answer one question with this site's terms of the sum, or raise a :class:`SiteError` that says why not.
+
+        ``purpose`` says what a release with noise is for; without it, the site's own noise must be enough.
+        """
         with self._lock:
             if query.name not in QUERIES:
                 known = ", ".join(sorted(QUERIES))
@@ -85,9 +90,28 @@ class Site:
                 components=question.components(query),
             )
             question.validate(self.name, self.n_features, query)
+            self._pay(question, query, purpose)
             self._state, terms = question.answer(self._data, self._state, query)
             self._answered += 1
             return terms
+
+    def _pay(self, question: Question, query: Query, purpose: Purpose | None) -> None:
+        """Charge the ledger for a question with noise, before data are touched; refuse one without it if it must be."""
+        private = purpose is not None or (self.ledger is not None and self.ledger.budget is not None)
+        if question.cost is None:
+            if private:
+                raise SiteRefusal(self.name, query.name, "in a private study only answers with noise leave the site.")
+            return
+        if self.ledger is None:
+            raise SiteRefusal(self.name, query.name, "it keeps no ledger of what is spent on privacy.")
+        among = purpose.among if purpose is not None else 1
+        if not 1 <= int(query.scalars["among"]) <= among:
+            reason = f"the noise of {query.scalars['among']} sites was counted on and {among} is certain."
+            raise SiteRefusal(self.name, query.name, reason)
+        try:
+            self.ledger.charge(question.cost(self.n_features, query), query.name, fingerprint(query), purpose)
+        except ValueError as error:  # the budget is spent, or the noise is not of a form that can be accounted for
+            raise SiteRefusal(self.name, query.name, f"{error}.") from None
 
     def answer_alone(self, query: Query) -> Terms:
         """Answer with figures that will be shown as this site's own, if its policy allows that for this question."""

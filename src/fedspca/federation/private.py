@@ -1,0 +1,422 @@
+"""Differential privacy around any federation: noise is released once, and every question is answered from it.
+
+Two ways to spend a budget. *One release* of the noised Gram matrix, after which every λ, path and refit is free; for up
+to a few thousand features. *Noised products* for more: a fixed number of block power rounds, each released with noise,
+after which questions are answered from the subspace they found. Whatever the solver asks, sites are asked only what is
+planned beforehand, and the solver sees only what was released.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.federation.base import Aggregate, Federation, FederationError
+from fedspca.linalg.operators import DeflatedRows, Frame
+from fedspca.linalg.stiefel import project_out
+from fedspca.site.agreement import Agreement
+from fedspca.site.ledger import Budget, Cost, epsilon_of
+from fedspca.site.masked import COLLUDING, noise_among
+from fedspca.site.noise import unpacked
+from fedspca.site.queries import QUERIES, Query, Scalar, State, random_directions
+
+Array = NDArray[np.float64]
+
+GRAM_MAX_FEATURES = 4096  # its upper triangle is then 67 MB
+FOR_LENGTHS = 0.05  # parts of the budget
+FOR_MOMENTS = 0.10
+OFFSET = 0.2  # the constant beside a row, relative to the clip: the number of rows costs 4 % of the noise
+GRID_BITS = 26
+LENGTHS = 49
+CONSENSUS = frozenset({"faspca_step", "fsspca_step"})
+QUANTILE = 0.5  # the shorter rows are made, the less noise; half of them keep their length
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What is promised to every row, and what is known without looking at any.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of the study, for adding or removing one row.
+    centre, scale : float or sequence of float, default=0 and 1
+        For each feature a typical value and a typical deviation from it, *stated* from public knowledge (reference
+        ranges, units, an earlier publication), never computed from these rows.
+    clip : float or None, default=None
+        The length C to which rows are shortened, once centred and scaled. None finds the length that half of the
+        rows do not exceed, at five per cent of the budget: directions survive it, and noise grows with the square.
+    mechanism : {"auto", "gram", "product"}
+        One release of the Gram matrix, or noised products.
+    rounds, columns : int
+        For products: how many, and of how many directions.
+    colluding : int, default=1
+        How many sites may tell the coordinator their noise without harm to the others' rows. At least one, since each
+        site knows its own.
+    expected_rows : int or None
+        About how many rows there will be in all, for the prediction only.
+    """
+
+    epsilon: float
+    delta: float
+    centre: Any = 0.0
+    scale: Any = 1.0
+    clip: float | None = None
+    mechanism: Literal["auto", "gram", "product"] = "auto"
+    rounds: int = 4
+    columns: int = 12
+    colluding: int = COLLUDING
+    expected_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        Budget(self.epsilon, self.delta)
+        if self.mechanism not in ("auto", "gram", "product"):
+            raise ValueError(f"The mechanism must be auto, gram or product. Got {self.mechanism!r} instead.")
+        if self.clip is not None and not 0 < self.clip < math.inf:
+            raise ValueError(f"The clip must be positive. Got {self.clip!r} instead.")
+        if self.rounds < 1 or self.columns < 1 or self.colluding < 0:
+            raise ValueError("rounds and columns must be at least 1, and colluding not negative.")
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> "Privacy":
+        """Return what an agreement says of privacy."""
+        known = {about.name for about in fields(cls)}
+        if unknown := sorted(set(settings) - known):
+            raise ValueError(f"There is no setting {unknown[0]!r} of privacy; there are {', '.join(sorted(known))}.")
+        return cls(**settings)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be released with how much noise, known before any budget is spent.
+
+    Attributes
+    ----------
+    mechanism : {"gram", "product"}
+        Which of the two.
+    multipliers : dict
+        The noise of each kind of release, in units of what one row can change.
+    releases : int
+        How many sums sites are asked for.
+    d : int
+        The number of features.
+    privacy : Privacy
+        What was promised.
+    excess : float
+        By how much noise in the sum exceeds that of one trusted curator: √(sites/among).
+    """
+
+    mechanism: str
+    multipliers: dict[str, float]
+    releases: int
+    d: int
+    privacy: Privacy
+    excess: float = 1.0
+
+    @property
+    def relative_noise(self) -> float:
+        """Noise that a released direction carries, off itself, in units of C²: ‖Ew‖/C²."""
+        column = self.excess * math.sqrt(self.d) * self.multipliers[self.mechanism]
+        return column * (1 + OFFSET**2) / math.sqrt(2) if self.mechanism == "gram" else column
+
+    def cos2(self, rows: float, variance: float, clip: float) -> float:
+        """Predict cos² between a dense component and the truth, to first order, from noise alone.
+
+        ``variance`` is what the component has beyond the bulk of the others. Sparse loadings do better, since noise
+        off their support is left out.
+        """
+        tangent = self.relative_noise * clip**2 / (rows * variance)
+        return 1.0 / (1.0 + tangent**2)
+
+    def __str__(self) -> str:
+        what = {"gram": "one release of the Gram matrix", "product": f"{self.privacy.rounds} noised products"}
+        clip = math.sqrt(self.d) if self.privacy.clip is None else self.privacy.clip
+        about = f"clip about {clip:.3g}, to be found" if self.privacy.clip is None else f"clip {clip:.3g}"
+        noise = self.relative_noise * clip**2
+        rows = self.privacy.expected_rows
+        needed = noise / math.sqrt(1 / 0.95 - 1)  # times rows: the variance of a component found to cos² = .95
+        enough = f"{needed:.3g} over the number of rows" if rows is None else f"{needed / rows:.3g} ({rows} rows)"
+        return (
+            f"ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g} for each row, {about}: {what[self.mechanism]} "
+            f"of {self.d} features, noise of {noise:.3g} in each direction. A dense component is found to "
+            f"cos² = .95 if its variance is at least {enough}; sparse loadings need less."
+        )
+
+
+def on_terms(
+    federation: Federation, agreement: Agreement, notice: Callable[[str], object] = lambda _: None
+) -> "PrivateFederation":
+    """Return a federation that keeps the promise of an agreement, around the one that asks its sites."""
+    privacy = Privacy.from_mapping(agreement.privacy or {})
+    return PrivateFederation(federation, privacy, among=noise_among(agreement), notice=notice)
+
+
+def multiplier_of(budget: Budget) -> float:
+    """Return the noise with which one release spends the whole budget, by dp-accounting."""
+    from dp_accounting import get_sigma_gaussian
+
+    return float(get_sigma_gaussian(budget.epsilon, budget.delta * (1 - 1e-3)))  # the rest is for noise on integers
+
+
+def make_plan(privacy: Privacy, d: int, excess: float = 1.0) -> Plan:
+    """Choose the mechanism, and divide the budget: 1/z² adds up over releases."""
+    whole = multiplier_of(Budget(privacy.epsilon, privacy.delta))
+    mechanism = privacy.mechanism
+    if mechanism == "auto":  # the Gram matrix has √(2 rounds) less noise; it is only a matter of its size
+        mechanism = "gram" if d <= GRAM_MAX_FEATURES else "product"
+    lengths = 0.0 if privacy.clip is not None else FOR_LENGTHS
+    moments = 0.0 if mechanism == "gram" else FOR_MOMENTS
+    times = 1 if mechanism == "gram" else privacy.rounds
+    parts = {"lengths": lengths, "moments": moments, mechanism: (1.0 - lengths - moments) / times}
+    multipliers = {name: whole / math.sqrt(part) for name, part in parts.items() if part > 0}
+    return Plan(mechanism, multipliers, len(multipliers) - 1 + times, d, privacy, excess)
+
+
+@dataclass(frozen=True)
+class Release:
+    """What was released: the number of rows, their mean, and their second moments about it, in the stated units."""
+
+    rows: float
+    mean: Array
+    trace: float
+    vectors: Array  # S = VΛVᵀ, its negative part left out: that is noise
+    values: Array
+
+    def product(self, x: Array) -> Array:
+        """S times x."""
+        return np.asarray(self.vectors @ (self.values[:, None] * (self.vectors.T @ x)))
+
+
+class PrivateFederation:
+    """A federation that spends a budget once, then answers every question from what was released.
+
+    Parameters
+    ----------
+    federation : Federation
+        The sites: each must keep a ledger. Under masks the noise is shared among them.
+    privacy : Privacy
+        What is promised.
+    among : int
+        How many sites' noise is certainly in a sum and unknown to everyone: 1 without masks.
+    notice : callable, optional
+        Told the plan, with the error it predicts, before anything is spent.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        privacy: Privacy,
+        *,
+        among: int = 1,
+        notice: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        d = len(federation.feature_names)
+        self.privacy = privacy
+        self.plan = make_plan(privacy, d, math.sqrt(max(1.0, federation.n_sites / among)))
+        self.centre = _per_feature("centre", privacy.centre, d)
+        self.scale = _per_feature("scale", privacy.scale, d)
+        self._federation = federation
+        self._among = among
+        self._notice = notice
+        self._costs: dict[str, list[Cost]] = {}
+        self._release: Release | None = None
+        self._state: State = None
+        self._traffic = [0, 0]
+        if not (self.scale > 0).all():
+            raise ValueError("The stated scale of every feature must be positive.")
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites take part."""
+        return self._federation.n_sites
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that all sites share."""
+        return self._federation.feature_names
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """The sites that are no longer asked, and why."""
+        return getattr(self._federation, "lost", {})
+
+    def spent(self) -> dict[str, Any]:
+        """Return what the study has spent, for a report: ε and δ, and the noise of each release."""
+        costs = [cost for each in self._costs.values() for cost in each]
+        return {
+            "epsilon": epsilon_of(costs, self.privacy.delta),
+            "delta": self.privacy.delta,
+            "releases": {name: [cost.multiplier for cost in each] for name, each in self._costs.items()},
+        }
+
+    def released(self) -> Release:
+        """Spend the budget, the first time; return what was released."""
+        if self._release is None:
+            self._notice(str(self.plan))
+            clip = self.privacy.clip or self._find_clip()
+            self._release = self._gram(clip) if self.plan.mechanism == "gram" else self._products(clip)
+        return self._release
+
+    def sum(self, query: Query) -> Aggregate:
+        """Answer a solver's question from what was released; no site is asked again."""
+        release = self.released()
+        (up, down), self._traffic = self._traffic, [0, 0]  # the round that spent the budget shows what it took
+        sites = 1 if query.name in CONSENSUS else self.n_sites  # what was released consents with itself
+        return Aggregate(self._answer(release, query), sites, up, down)
+
+    # -- spending -----------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self, name: str, multiplier: float, sensitivity: float, arrays: Mapping[str, Array], **scalars: Scalar
+    ) -> Array:
+        """Ask for one noised sum, and return it."""
+        arrays = {"centre": self.centre, "scale": self.scale, **arrays}
+        sigma = multiplier * sensitivity
+        grid = max(0, GRID_BITS - math.floor(math.log2(sigma / math.sqrt(self._among))))
+        about = {**scalars, "grid": grid, "among": self._among}
+        d = len(self.feature_names)
+        question = QUERIES[name]
+        draft = question.cost(d, Query(name, arrays, {**about, "sigma": sigma}))  # type: ignore[misc]
+        sigma *= multiplier / draft.multiplier  # rounding and margins are paid for by a little more noise
+        query = Query(name, arrays, {**about, "sigma": sigma})
+        answer = self._federation.sum(query)
+        cost = question.cost(d, query)  # type: ignore[misc]
+        self._costs.setdefault(name, []).append(cost)
+        self._traffic = [self._traffic[0] + answer.bytes_up, self._traffic[1] + answer.bytes_down]
+        (released,) = answer.arrays.values()
+        return released
+
+    def _find_clip(self) -> float:
+        """Find the length that most rows do not exceed, from noised counts of rows by length."""
+        edges = math.sqrt(len(self.feature_names)) * 2.0 ** np.linspace(-6, 6, LENGTHS)
+        counts = self._ask("private_lengths", self.plan.multipliers["lengths"], 1.0, {"edges": edges})
+        share = np.cumsum(np.maximum(counts, 0.0))
+        return float(edges[int(np.searchsorted(share, QUANTILE * share[-1]))])
+
+    def _gram(self, clip: float) -> Release:
+        offset = OFFSET * clip
+        multiplier = self.plan.multipliers["gram"]
+        squares = clip**2 + offset**2
+        released = unpacked(self._ask("private_gram", multiplier, squares, {}, clip=clip, offset=offset))
+        rows = _rows(released[-1, -1] / offset**2)
+        mean = released[:-1, -1] / (offset * rows)
+        about_mean = released[:-1, :-1] - rows * np.outer(mean, mean)
+        values, vectors = np.linalg.eigh(about_mean)
+        return _release(rows, mean, float(np.trace(about_mean)), vectors, values)
+
+    def _products(self, clip: float) -> Release:
+        """Block power rounds, each with noise; the last one's product makes the model."""
+        d, offset = len(self.feature_names), OFFSET * clip
+        multiplier = self.plan.multipliers["moments"]
+        squares = clip**2 + offset**2
+        moments = self._ask("private_moments", multiplier, squares, {}, clip=clip, offset=offset)
+        rows = _rows(moments[-1] / offset**2)
+        mean = moments[d : 2 * d] / (math.sqrt(2) * offset * rows)
+        trace = float(moments[:d].sum()) - rows * float(mean @ mean)
+        block = np.linalg.qr(random_directions(0, (d, min(self.privacy.columns, d))))[0]
+        multiplier = self.plan.multipliers["product"]
+        for number in range(self.privacy.rounds):
+            raw = self._ask("private_product", multiplier, clip**2, {"directions": block}, clip=clip)
+            product = raw - rows * np.outer(mean, mean @ block)
+            if number < self.privacy.rounds - 1:
+                block = np.linalg.qr(product)[0]
+        return _release(rows, mean, trace, *_symmetric_model(block, product))
+
+    # -- answering ----------------------------------------------------------------------------------------------------
+
+    def _answer(self, release: Release, query: Query) -> dict[str, Array]:
+        d = len(self.feature_names)
+        if query.name not in QUERIES or QUERIES[query.name].cost is not None:
+            raise FederationError(f"A private study cannot be asked {query.name!r}: what it releases is planned.")
+        QUERIES[query.name].validate("released", d, query)
+        mean = self.centre + self.scale * release.mean
+        if query.name == "moments":
+            count = np.full(d, release.rows)
+            return {"rows": np.array(release.rows), "counts": count, "sums": count * mean}
+        # deviations are the stated ones, times a common factor by which the released total variance is met: the noise
+        # on one feature's own variance would be much larger than on their sum
+        spread = self.scale**2 * release.trace / d
+        if query.name == "deviations":
+            shift = mean - query.arrays["mean"]
+            return {"offsets": release.rows * shift, "squares": spread + release.rows * shift**2}
+        seen = _ReleasedRows(release, mean, self.scale, d)
+        if query.name == "row_errors":
+            return self._row_errors(release, seen, query)
+        self._state, terms = QUERIES[query.name].answer(seen, self._state, query)  # type: ignore[arg-type]
+        return {name: np.asarray(value, np.float64) for name, value in terms.items()}
+
+    def _row_errors(self, release: Release, seen: "_ReleasedRows", query: Query) -> dict[str, Array]:
+        """Σe and Σe² of squared reconstruction errors as Gaussian rows with the released covariance would have them."""
+        frame = Frame(*(query.arrays[name] for name in ("mean", "scale", "removed")))
+        standardised = seen.seen_in(frame).standardised
+        root = project_out(query.arrays["directions"], standardised.root(release))  # type: ignore[attr-defined]
+        inner = root.T @ root
+        total = float(np.trace(inner))
+        spread = 2.0 * float(np.vdot(inner, inner)) / release.rows
+        return {"errors": np.array(total), "squares": np.array(spread + total**2 / release.rows)}
+
+
+class _ReleasedRows:
+    """Stands where a site's rows would stand, so that the questions' own functions answer from the release."""
+
+    def __init__(self, release: Release, mean: Array, scale: Array, d: int) -> None:
+        self.site = "released"
+        self.rows = np.broadcast_to(np.zeros(()), (max(2, round(release.rows)), d))
+        self._release, self._mean, self._scale = release, mean, scale
+
+    def seen_in(self, frame: Frame, expected: int = 0) -> DeflatedRows:
+        """Return the released matrix in this frame, as the operator that rows would be."""
+        seen = _ReleasedGram(self._release, (self._mean - frame.mean) / frame.scale, self._scale / frame.scale, frame)
+        return DeflatedRows(seen, frame.removed, expected)  # type: ignore[arg-type]
+
+
+class _ReleasedGram:
+    """D(S + n δδᵀ)D: the released second moments, about another mean and in other units."""
+
+    def __init__(self, release: Release, shift: Array, ratio: Array, frame: Frame) -> None:
+        self._release, self._shift, self._ratio = release, shift, ratio
+        self.mean, self.scale = frame.mean, frame.scale
+
+    def gram_product(self, x: Array, _expected: int = 0) -> Array:
+        """Multiply."""
+        inner = self._release.product(self._ratio[:, None] * x)
+        return np.asarray(self._ratio[:, None] * inner + self._release.rows * np.outer(self._shift, self._shift @ x))
+
+    def root(self, release: Release) -> Array:
+        """Return a matrix whose product with its transpose this is."""
+        scaled = self._ratio[:, None] * (release.vectors * np.sqrt(release.values))
+        return np.hstack([scaled, math.sqrt(release.rows) * self._shift[:, None]])
+
+
+def _symmetric_model(block: Array, product: Array) -> tuple[Array, Array]:
+    """Return the leading eigenvectors and eigenvalues of the smallest symmetric M with MQ = Y, up to Y's asymmetry."""
+    inner = block.T @ product
+    outside = product - block @ inner
+    basis, factor = np.linalg.qr(outside - block @ (block.T @ outside))
+    core = np.block([[(inner + inner.T) / 2, factor.T], [factor, np.zeros_like(factor)]])
+    values, vectors = np.linalg.eigh(core)
+    leading = slice(-block.shape[1], None)
+    return np.hstack([block, basis]) @ vectors[:, leading], values[leading]
+
+
+def _release(rows: float, mean: Array, trace: float, vectors: Array, values: Array) -> Release:
+    kept = values > 0
+    if not kept.any() or trace <= 0:
+        raise FederationError(
+            "The noise is larger than all that there is to see: there are too few rows for this budget and clip."
+        )
+    return Release(rows, mean, trace, vectors[:, kept], values[kept])
+
+
+def _rows(noised: float) -> float:
+    return float(max(2, round(noised)))
+
+
+def _per_feature(name: str, value: Any, d: int) -> Array:
+    array = np.asarray(value, np.float64)
+    if array.shape not in ((), (d,)) or not np.isfinite(array).all():
+        raise ValueError(f"The stated {name} must be one number or one a feature, {d} in all.")
+    return np.array(np.broadcast_to(array, (d,)))

@@ -1,0 +1,158 @@
+"""A budget is spent once, as planned; solvers see only what was released."""
+
+import numpy as np
+import pytest
+
+from fedspca import FASPCA, ExactSPCA, LocalFederation, Query, Site, SiteRefusal
+from fedspca.federation import FederationError
+from fedspca.federation.private import Privacy, PrivateFederation, make_plan
+from fedspca.federation.secure import secure_federation
+from fedspca.site import noise
+from fedspca.site.ledger import Budget, Ledger
+from fedspca.site.masked import noise_among
+
+D = 12
+
+
+def tables(n=6000, d=D, sites=4, seed=0):
+    """Two blocks of correlated features."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, d))
+    truth = np.zeros((d, 2))
+    for j, block in enumerate((slice(0, 5), slice(5, 8))):
+        size = block.stop - block.start
+        rows[:, block] = np.sqrt(0.2) * rows[:, block] + np.sqrt(0.8) * rng.standard_normal((n, 1))
+        truth[block, j] = 1 / np.sqrt(size)
+    return np.array_split(rows, sites), truth
+
+
+def private_sites(parts, epsilon=1.0, delta=1e-6):
+    sites = [Site(f"s{k}", part) for k, part in enumerate(parts)]
+    for site in sites:
+        site.ledger = Ledger(Budget(epsilon, delta))
+    return sites
+
+
+def cos2(components, truth):
+    return float(np.mean(np.max((components @ truth) ** 2, axis=0)))
+
+
+@pytest.mark.parametrize("mechanism", ["gram", "product"])
+def test_components_are_found_and_the_budget_is_spent_as_stated(mechanism):
+    parts, truth = tables()
+    sites = private_sites(parts, 2.0)
+    told = []
+    privacy = Privacy(2.0, 1e-6, mechanism=mechanism, rounds=3, columns=4)
+    federation = PrivateFederation(LocalFederation(sites), privacy, notice=told.append)
+    assert not list(sites[0].ledger.entries())
+    model = ExactSPCA(2, n_nonzero=5).fit_federation(federation)
+    assert cos2(model.components_, truth) > 0.9
+    assert len(told) == 1
+    assert "cos²" in told[0]
+    spent = federation.spent()["epsilon"]
+    assert 1.99 < spent <= 2.0
+    assert all(np.isclose(site.ledger.spent(), spent) for site in sites)
+    assert len(list(sites[0].ledger.entries())) == federation.plan.releases
+    # a path, another sparsity, another method: nothing is spent
+    ExactSPCA(2, n_nonzero=3).fit_federation(federation)
+    FASPCA(2, lam=200.0, tol=1e-3).fit_federation(federation)
+    assert federation.spent()["epsilon"] == spent
+    with pytest.raises(SiteRefusal, match="owner allows 2"):
+        PrivateFederation(LocalFederation(sites), privacy).released()
+
+
+def test_without_noise_the_release_is_the_pooled_covariance(monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", lambda scale, size: np.zeros(size))
+    parts, _ = tables(n=400)
+    rows = np.vstack(parts) + 0.3
+    sites = private_sites(np.array_split(rows, 4))
+    privacy = Privacy(1.0, 1e-6, centre=0.2, scale=np.linspace(1, 2, D), clip=50.0)
+    federation = PrivateFederation(LocalFederation(sites), privacy)
+    moments = federation.sum(Query("moments"))
+    assert moments.number("rows") == 400
+    assert np.allclose(moments["sums"], rows.sum(axis=0), atol=1e-3)
+    q = np.random.default_rng(1).standard_normal((D, 3))
+    mean, scale = rows.mean(axis=0) + 0.1, np.linspace(2, 1, D)
+    a = (rows - mean) / scale
+    arrays = {"mean": mean, "scale": scale, "removed": np.zeros((D, 0)), "directions": q}
+    product = federation.sum(Query("gram_product", arrays, {"precision": "float64"}))["product"]
+    assert np.allclose(product, a.T @ (a @ q), rtol=1e-4, atol=1e-2)
+    squares = federation.sum(Query("deviations", {"mean": mean}))["squares"]
+    spread = (squares - 400 * 0.01) / np.linspace(1, 2, D) ** 2
+    total = (((rows - rows.mean(axis=0)) / np.linspace(1, 2, D)) ** 2).sum()
+    assert np.allclose(spread, total / D, rtol=1e-3)  # as stated, up to a factor that meets the total
+    basis = np.linalg.qr(q)[0]
+    errors = federation.sum(Query("row_errors", {**arrays, "directions": basis}))
+    assert np.isclose(errors.number("errors"), np.sum((a - a @ basis @ basis.T) ** 2), rtol=1e-3)
+
+
+def test_products_without_noise_find_the_leading_components(monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", lambda scale, size: np.zeros(size))
+    parts, _ = tables()
+    privacy = Privacy(1.0, 1e-6, clip=100.0, mechanism="product", rounds=4, columns=4)
+    federation = PrivateFederation(LocalFederation(private_sites(parts)), privacy)
+    release = federation.released()
+    rows = np.vstack(parts)
+    covariance = np.cov(rows.T) * (len(rows) - 1)
+    values, vectors = np.linalg.eigh(covariance)
+    assert np.allclose(release.values[::-1][:2], values[::-1][:2], rtol=1e-3)
+    assert cos2(release.vectors[:, ::-1][:, :2].T, vectors[:, ::-1][:, :2]) > 0.999
+
+
+def test_under_masks_the_noise_is_that_of_one_curator():
+    parts, truth = tables(n=8000, sites=4)
+    settings = {"epsilon": 1.0, "delta": 1e-6, "clip": 4.0}
+    sites = private_sites(parts)
+    masked = secure_federation(sites, privacy=settings)
+    among = noise_among(masked._conversation.agreement)
+    assert among == 2  # of four, one may be lost, and each knows its own
+    federation = PrivateFederation(masked, Privacy.from_mapping(settings), among=among)
+    model = ExactSPCA(2, n_nonzero=5).fit_federation(federation)
+    assert cos2(model.components_, truth) > 0.97
+    assert federation.plan.excess == pytest.approx(np.sqrt(4 / 2))
+    assert sites[0].ledger.spent() <= 1.0
+    # a coordinator that counts on more sites' noise than is certain gets none
+    greedy = PrivateFederation(secure_federation(private_sites(parts), privacy=settings), federation.privacy, among=4)
+    with pytest.raises(SiteRefusal, match="noise of 4 sites was counted on and 2 is certain"):
+        greedy.released()
+    with pytest.raises(SiteRefusal, match="only answers with noise"):
+        masked.sum(Query("moments"))
+
+
+def test_the_plan_is_chosen_by_size_and_predicts_its_error():
+    small, large = make_plan(Privacy(1.0, 1e-6), 100), make_plan(Privacy(1.0, 1e-6), 10_000)
+    assert (small.mechanism, large.mechanism) == ("gram", "product")
+    products = make_plan(Privacy(1.0, 1e-6, mechanism="product"), 100)
+    assert products.relative_noise > small.relative_noise
+    assert small.cos2(rows=5000, variance=10.0, clip=10.0) > small.cos2(rows=500, variance=10.0, clip=10.0)
+    assert "5000 rows" in str(make_plan(Privacy(1.0, 1e-6, expected_rows=5000), 100))
+
+
+def test_the_prediction_is_about_right():
+    parts, truth = tables(n=3000, sites=1)
+    clip = 2.0
+    found = []
+    for _ in range(5):
+        privacy = Privacy(0.5, 1e-6, clip=clip)
+        federation = PrivateFederation(LocalFederation(private_sites(parts, 0.5)), privacy)
+        release = federation.released()
+        found.append(float(np.sum(release.vectors[:, -1] * truth[:, 0]) ** 2))
+    shortened = np.vstack(parts)
+    shortened = shortened * np.minimum(1, clip / np.linalg.norm(shortened, axis=1))[:, None]
+    values = np.linalg.eigvalsh(shortened.T @ shortened / len(shortened))
+    predicted = federation.plan.cos2(3000, values[-1] - values[0], clip)
+    assert 0.2 < (1 - np.mean(found)) / (1 - predicted) < 5
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="ε > 0"):
+        Privacy(0.0, 1e-6)
+    with pytest.raises(ValueError, match="mechanism"):
+        Privacy(1.0, 1e-6, mechanism="magic")
+    with pytest.raises(ValueError, match="no setting 'noise'"):
+        Privacy.from_mapping({"epsilon": 1.0, "delta": 1e-6, "noise": 0})
+    sites = private_sites(tables()[0])
+    with pytest.raises(ValueError, match="stated centre"):
+        PrivateFederation(LocalFederation(sites), Privacy(1.0, 1e-6, centre=[1.0, 2.0]))
+    with pytest.raises(FederationError, match="is planned"):
+        PrivateFederation(LocalFederation(sites), Privacy(1.0, 1e-6)).sum(Query("private_gram"))
