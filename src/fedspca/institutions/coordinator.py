@@ -129,7 +129,7 @@ class StudyFolder:
         schemas = {site: Schema.from_json(replies[site].schema) for site in study.sites}
         features, _ = agree(schemas, common=study.common)
         keys = {site: replies[site].public for site in study.sites}
-        agreement = study.agreement(self.identity.public, keys, tuple(features))
+        agreement = study.agreement(self.identity.public, keys, tuple(features), self.path)
         with new_file(self.path / "agreement.json") as draft:
             draft.write_text(agreement.text(), encoding="utf-8")
         return agreement

@@ -7,6 +7,7 @@
     identity.key            the key that signs what the site says
     invitation              the invitation that the site took
     studies/                the terms that were proposed, approvals, where rounds stand
+    ledger.jsonl            what was spent on differential privacy
     log.jsonl               what was asked and what left, each line sealing those before it
     flower/                 Flower's own files: the node's key, logs, process ids
 """
@@ -25,6 +26,7 @@ from fedspca.site.audit import Audit
 from fedspca.site.endpoint import Endpoint
 from fedspca.site.errors import InvalidData
 from fedspca.site.identity import Identity
+from fedspca.site.ledger import Ledger, owners_budget
 from fedspca.site.queries import QUERIES
 from fedspca.site.store import FolderStore
 from fedspca.study.inputs import Inputs, open_inputs
@@ -185,13 +187,14 @@ class SiteFolder:
         """Return the rows, over these features in this order; by default over all that the file has."""
         inputs = open_inputs(self.data if features is None else replace(self.data, features=features, exclude=()))
         rows = _one_site(inputs)
-        return Site(
-            self.invitation.site,
-            rows,
-            policy=self.policy,
-            feature_names=inputs.feature_names,
-            allow_missing=True,
-        )
+        policy = self.policy
+        site = Site(self.invitation.site, rows, policy=policy, feature_names=inputs.feature_names, allow_missing=True)
+        site.ledger = self.ledger(policy)
+        return site
+
+    def ledger(self, policy: Policy | None = None) -> Ledger:
+        """Return what was spent on privacy."""
+        return Ledger(owners_budget(policy or self.policy), self.path / "ledger.jsonl")
 
     def endpoint(self, listener: Listener | None = None) -> Endpoint:
         """Return the door at which the site answers letters; the listener hears of each."""

@@ -5,16 +5,21 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fedspca.federation.base import FederationError
 from fedspca.federation.channel import Channel
 from fedspca.federation.conversation import Conversation
 from fedspca.federation.journal import Journal
+from fedspca.federation.private import PrivateFederation, on_terms
 from fedspca.federation.remote import RemoteFederation, RosterChanged
 from fedspca.federation.resumable import Conversing, ResumableFederation
+from fedspca.federation.secure import SecureFederation
 from fedspca.files import new_file
 from fedspca.institutions.coordinator import StudyFolder
+from fedspca.institutions.settings import JointStudy
 from fedspca.model import SparsePCAModel
 from fedspca.site.agreement import Agreement
 from fedspca.site.errors import SiteError
@@ -116,38 +121,49 @@ def _run_name(folder: StudyFolder, agreement: Agreement, *, resume: bool) -> str
 
 def _fit(folder: StudyFolder, conversation: Conversation) -> SparsePCAModel:
     """Fit, begun again with the sites that are left whenever one is lost and the study goes on without it."""
-    agreement = conversation.agreement
-    journal = _journal(folder, conversation)
-    federation = ResumableFederation(
-        make_federation(conversation, lambda text: folder.tell("notice", text=text)), journal
-    )
-    if federation.replayed:
-        folder.tell("notice", text=f"{federation.replayed} rounds were answered before the run was stopped.")
-    settings = folder.settings
-    began = time.monotonic()
+    agreement, settings = conversation.agreement, folder.settings
+
+    def notice(text: str) -> None:
+        folder.tell("notice", text=text)
+
+    kept = ResumableFederation(make_federation(conversation, notice), _journal(folder, conversation))
+    if kept.replayed:
+        notice(f"{kept.replayed} sums were taken before the run was stopped.")
+    # noise is around what is kept: a run that is resumed goes on with what was released, and spends nothing twice
+    private = None if agreement.privacy is None else on_terms(kept, agreement, notice)
     told: list[str] = []
     while True:
         estimator = make_estimator(settings, [lambda record: _tell_round(folder, record)])
         try:
-            return fitted_model(
-                settings,
-                estimator,
-                federation,
-                study={"name": agreement.study, "agreement": agreement.hash, **settings.fit_settings(), "files": []},
-                institutions={"masked": agreement.masked, "privacy": agreement.privacy, "lost": federation.lost},
-                told=told,
-                schema=None,
-                site_names=[site for site in agreement.sites if site not in federation.lost],
-                seconds=time.monotonic() - began,
-            )
+            model = fitted_model(settings, estimator, private or kept, told=told)
         except RosterChanged as change:
             told.append(str(change).rstrip("."))
-            folder.tell("notice", text=f"{change} What was learned with them is dropped, and the fit begins again.")
+            notice(f"{change} What was learned with them is dropped, and the fit begins again.")
+        else:
+            return replace(model, facts={**model.facts, **_facts(agreement, settings, kept, private)})
+
+
+def _facts(
+    agreement: Agreement, settings: JointStudy, kept: ResumableFederation, private: PrivateFederation | None
+) -> dict[str, Any]:
+    """Return what the report tells of a study between institutions."""
+    return {
+        "study": {"name": agreement.study, "agreement": agreement.hash, **settings.fit_settings(), "files": []},
+        "institutions": {
+            "agreement": agreement.hash,
+            "masked": agreement.masked,
+            "lost": kept.lost,
+            "privacy": None if private is None else private.spent(),
+        },
+        "schema": agreement.hash,
+        "site_names": [site for site in agreement.sites if site not in kept.lost],
+    }
 
 
 def make_federation(conversation: Conversation, notice: Callable[[str], object]) -> Conversing:
     """Return the primitive on the terms of the agreement: plain, or under masks."""
-    return RemoteFederation(conversation, notice=notice)
+    kind = SecureFederation if conversation.agreement.masked else RemoteFederation
+    return kind(conversation, notice=notice)
 
 
 def _journal(folder: StudyFolder, conversation: Conversation) -> Journal:

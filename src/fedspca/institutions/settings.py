@@ -1,10 +1,13 @@
 """The settings of a study between institutions: what the coordinator writes into ``study.toml``."""
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedspca.federation.private import Privacy
 from fedspca.site.agreement import Agreement
+from fedspca.site.queries import PRIVATE
 from fedspca.study.settings import Fit, read_settings, setting
 from fedspca.study.solvers import make_estimator
 
@@ -42,12 +45,45 @@ class JointStudy(Fit):
     deadline: float = setting("federation", "Seconds that a site has to answer a question.", 120.0)
     patience: float = setting("federation", "Seconds for which a lost site is waited for.", 3600.0)
 
+    epsilon: float | None = setting(
+        "privacy",
+        "Differential privacy for each row: the ε that the study spends; without it, sums are exact.",
+        example="1.0",
+    )
+    delta: float = setting("privacy", "And the δ.", 1e-6)
+    clip: float | None = setting(
+        "privacy", "The length to which rows are shortened; by default it is found with a part of ε.", example="5.0"
+    )
+    stated: str | None = setting(
+        "privacy",
+        "A CSV with feature, centre and scale: what is known of features without looking at these rows.",
+        example='"reference-ranges.csv"',
+    )
+    mechanism: str = setting("privacy", "gram (one release), product (for many features), or auto.", "auto")
+
     def fit_settings(self) -> dict[str, Any]:
         """Return the settings of the fit alone."""
         return {name: getattr(self, name) for name in Fit.__dataclass_fields__}
 
-    def agreement(self, coordinator: str, sites: dict[str, str], features: tuple[str, ...]) -> Agreement:
-        """Return the terms that owners are asked to approve."""
+    def _questions(self) -> tuple[str, ...]:
+        if self.epsilon is not None:
+            return tuple(sorted(PRIVATE))
+        return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"]}))
+
+    def _privacy(self, home: Path, features: tuple[str, ...]) -> dict[str, Any] | None:
+        """Return what is promised to every row, checked; None if nothing is."""
+        if self.epsilon is None:
+            return None
+        promised: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "mechanism": self.mechanism}
+        if self.clip is not None:
+            promised["clip"] = self.clip
+        if self.stated is not None:
+            promised |= _stated(home / self.stated, features)
+        Privacy.from_mapping(promised)
+        return promised
+
+    def agreement(self, coordinator: str, sites: dict[str, str], features: tuple[str, ...], home: Path) -> Agreement:
+        """Return the terms that owners are asked to approve; files that the settings name are in ``home``."""
         make_estimator(self, [])  # settings that no solver takes are refused now
         rounds = self.max_rounds or ROUNDS[self.solver]
         return Agreement(
@@ -56,15 +92,29 @@ class JointStudy(Fit):
             sites=dict(sorted(sites.items())),
             features=features,
             fit=self.fit_settings(),
-            questions=tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"]})),
+            questions=self._questions(),
             max_rounds=rounds + AFTER,
             max_components=min(len(features), 3 * self.components + SEARCH),
             masked=self.masked,
+            privacy=self._privacy(home, features),
             min_sites=self.min_sites,
             on_dropout=self.on_dropout,
             deadline=float(self.deadline),
             patience=float(self.patience),
         )
+
+
+def _stated(path: Path, features: tuple[str, ...]) -> dict[str, list[float]]:
+    """Read what is stated of the features."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        found = {row["feature"]: (float(row["centre"]), float(row["scale"])) for row in rows}
+    except (KeyError, ValueError, TypeError):
+        raise ValueError(f"{path}: it must be a CSV with the columns feature, centre and scale.") from None
+    if missing := [name for name in features if name not in found]:
+        raise ValueError(f"{path}: nothing is stated of {', '.join(map(repr, missing[:5]))}.")
+    return {"centre": [found[name][0] for name in features], "scale": [found[name][1] for name in features]}
 
 
 def read_joint_study(path: Path) -> JointStudy:
