@@ -1,0 +1,168 @@
+"""Institutions on loopback: a coordinator and sites, each driven by the commands that a person types."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("flwr")
+
+from fedspca.federation.flower.processes import free_port, running, stop
+from fedspca.institutions.coordinator import StudyFolder
+from fedspca.institutions.owner import SiteFolder
+
+PROGRAM = [sys.executable, "-m", "fedspca"]
+NAMES = [f"f{j}" for j in range(6)]
+
+
+def rows(sites):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((20 * len(sites), 6))
+    x[:, 1] += 2 * x[:, 0]
+    x[:, 4] -= x[:, 3]
+    return dict(zip(sites, np.array_split(x, len(sites)), strict=True))
+
+
+class Institutions:
+    """A study and its sites, in folders of their own."""
+
+    def __init__(self, home, sites, **settings):
+        self.home, self.sites = home, sites
+        self.ports = free_port(), free_port()
+        self.data = rows(sites)
+        self.people = {}
+        given = {"port": self.ports[0], "control-port": self.ports[1], "deadline": 30, "nonzero": 2, **settings}
+        options = [text for name, value in given.items() if value is not None for text in (f"--{name}", str(value))]
+        options = [text for text in options if text != "True"]
+        self.run("study", "init", "trial", "--sites", ",".join(sites), *options)
+        for name in sites:
+            pd.DataFrame(self.data[name], columns=NAMES).to_csv(home / f"{name}.csv", index=False)
+            self.run("site", "init", f"{name}.csv", "-o", name)
+            policy = home / name / "policy.toml"
+            policy.write_text(policy.read_text().replace("masking = true", "masking = false"))
+            self.run("site", "join", f"trial/invitations/{name}.invitation", "--site", name, "--reply-only")
+        self.run("study", "admit", "trial", *(f"{name}/{name}.reply" for name in sites))
+        self.run("study", "start", "trial")
+        for name in sites:
+            self.join(name)
+        self.wait(lambda: all("connected" in self.told(name) for name in sites), 120)
+
+    @property
+    def folder(self):
+        return StudyFolder(self.home / "trial")
+
+    def start(self, *arguments):
+        return subprocess.Popen(
+            [*PROGRAM, *arguments],
+            cwd=self.home,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=os.environ | {"COLUMNS": "400"},
+            start_new_session=True,
+        )
+
+    def run(self, *arguments, code=0, seconds=400):
+        process = self.start(*arguments)
+        said = process.communicate(timeout=seconds)[0]
+        assert process.returncode == code, said
+        return said
+
+    def join(self, name):
+        with (self.home / f"{name}.told").open("w") as told:
+            self.people[name] = subprocess.Popen(
+                [*PROGRAM, "site", "join", "--site", name],
+                cwd=self.home,
+                stdout=told,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def told(self, name):
+        return (self.home / f"{name}.told").read_text()
+
+    def kill(self, name):
+        """End a site's guard and node at once, as a power cut would."""
+        self.people.pop(name).kill()
+        home = self.home / name / "flower"
+        pid = running(home, "supernode")
+        if pid is not None:
+            os.killpg(pid, signal.SIGKILL)
+        stop(home, "supernode", 0.0)
+
+    def back(self, name):
+        self.join(name)
+        self.wait(lambda: "connected" in self.told(name), 120)
+
+    def change(self, **settings):
+        """Change the study's settings, and have every owner approve them."""
+        path = self.home / "trial" / "study.toml"
+        lines = path.read_text().splitlines()
+        for name, value in settings.items():
+            at = next(k for k, line in enumerate(lines) if line.removeprefix("# ").startswith(f"{name} ="))
+            lines[at] = f"# {name} =" if value is None else f"{name} = {json.dumps(value)}"
+        path.write_text("\n".join(lines))
+        self.approve()
+
+    def approve(self):
+        """Every owner signs the terms as they now are."""
+        agreement = self.folder.agreement()
+        for name in self.sites:
+            store = SiteFolder(self.home / name).store
+            store.propose(agreement)
+            store.approve(agreement)
+
+    def rounds(self):
+        """The questions answered in the current or last run, as the coordinator's events tell."""
+        events = [event for _, event in self.folder.events()]
+        start = max((k for k, event in enumerate(events) if event["event"] == "sites"), default=0)
+        return [event for event in events[start:] if event["event"] == "round"]
+
+    def kept(self):
+        return len(list((self.folder.journal / "rounds").glob("*.round")))
+
+    def log(self, name):
+        return list(SiteFolder(self.home / name).audit().lines())
+
+    def wait(self, done, seconds=120.0):
+        end = time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < end, {name: self.told(name) for name in self.people}
+            time.sleep(0.1)
+
+    def server_app(self):
+        """The ids of the coordinator's own processes: those that run the solver."""
+        found = subprocess.run(["pgrep", "-f", "flwr-serverapp"], capture_output=True, text=True, check=False).stdout
+        mine = str(self.ports[1])
+        return [int(pid) for pid in found.split() if mine in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")]
+
+    def close(self):
+        for name in list(self.people):
+            self.kill(name)
+        self.run("study", "stop", "trial")
+
+
+def institutions(sites, **settings):
+    home = Path(tempfile.mkdtemp(prefix="fs-"))
+    made = None
+    try:
+        made = Institutions(home, sites, **settings)
+        yield made
+    finally:
+        if made is not None:
+            made.close()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def three():
+    yield from institutions(("east", "north", "south"), **{"no-masked": True})
