@@ -12,24 +12,28 @@ from flower_study import DrillRun, write_drill
 # there is no guard here: a site is built where its message is, from the node's number
 SITE = """
 import sys
-import types
+from types import SimpleNamespace
 
-institutions = types.ModuleType("fedspca.institutions")
+from flwr.clientapp import ClientApp
+
+app = ClientApp()
 
 
-def simulated_endpoint(context):
+@app.query("fedspca")
+def answer(message, context):
+    from fedspca.federation.flower import client
+
     name = f"site{context.node_config['partition-id']}".encode()
-    return lambda letter: name if letter == b"hello" else name + b":" + letter
-
-
-institutions.simulated_endpoint = simulated_endpoint
-sys.modules["fedspca.institutions"] = institutions
-
-from fedspca.federation.flower import client
-
-app = client.app
+    handle = lambda letter: name if letter == b"hello" else name + b":" + letter
+    # set here, in the engine's own process: a study's data is not what this drill is about
+    sys.modules["fedspca.institutions"] = SimpleNamespace(simulated_endpoint=lambda context: handle)
+    return client.answer(message, context)
 """
 BODY = """
+end = time.monotonic() + 60.0
+while len(channel.sites) < 3 and time.monotonic() < end:
+    channel.refresh()
+    time.sleep(0.5)
 sites = channel.sites
 report(sites=sites)
 for number in range(3):

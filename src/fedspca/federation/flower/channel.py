@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 MESSAGE_TYPE = "query.fedspca"
 FIRST_WAIT, LONGEST_WAIT = 0.05, 0.5
-HELLO_DEADLINE = 30.0
+HELLO_DEADLINE = 60.0  # a node polls every three seconds, and a busy machine takes many more to start its app
+LONGEST_REASON = 300
 
 
 class FlowerChannel:
@@ -129,7 +130,7 @@ def _message(letter: bytes, node: int, ttl: float) -> "Message":
 
 def _sort(reply: "Message", node: int, answers: dict[int, bytes], reasons: dict[int, str]) -> None:
     if reply.has_error():
-        reasons[node] = f"{reply.error.reason or 'Flower gave no reason'} (Flower's error {reply.error.code})"
+        reasons[node] = f"{_plain(reply.error.reason) or 'Flower gave no reason'} (Flower's error {reply.error.code})"
         return
     try:
         answer = reply.content["letter"]["bytes"]
@@ -139,3 +140,9 @@ def _sort(reply: "Message", node: int, answers: dict[int, bytes], reasons: dict[
         answers[node] = answer
     else:
         reasons[node] = "the reply holds no letter"
+
+
+def _plain(reason: str | None) -> str:
+    """The end of a reason, where it says what it is about: it is a site's text, on its way to a terminal."""
+    line = " ".join((reason or "").split())[-LONGEST_REASON:]
+    return "".join(letter for letter in line if letter.isprintable())

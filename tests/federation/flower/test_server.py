@@ -1,0 +1,45 @@
+"""The ServerApp and the ClientApp, called as Flower calls them."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from fedspca.federation.flower import client, server
+from fedspca.federation.flower.app import failure_file
+from fedspca.federation.flower.channel import FlowerChannel
+
+
+@pytest.fixture
+def context(tmp_path):
+    return SimpleNamespace(run_id=7, run_config={"folder": str(tmp_path), "action": "run"}, node_config={})
+
+
+def test_an_action_gets_its_folder_and_a_channel(context, tmp_path, monkeypatch):
+    called = []
+    institutions = SimpleNamespace(run_in_server=lambda *arguments: called.append(arguments))
+    monkeypatch.setitem(sys.modules, "fedspca.institutions", institutions)
+    server.main(SimpleNamespace(), context)
+    [(folder, action, factory)] = called
+    assert (folder, action) == (tmp_path, "run")
+    assert isinstance(factory(b"hello", bytes.decode), FlowerChannel)
+    assert not failure_file(tmp_path, 7).exists()
+
+
+def test_what_goes_wrong_is_told_in_the_studys_folder(context, tmp_path, monkeypatch):
+    def fail(*arguments):
+        raise ValueError("the study has no settings")
+
+    monkeypatch.setitem(sys.modules, "fedspca.institutions", SimpleNamespace(run_in_server=fail))
+    with pytest.raises(ValueError, match="no settings"):
+        server.main(SimpleNamespace(), context)
+    told = failure_file(tmp_path, 7).read_text()
+    assert told.startswith("ValueError: the study has no settings\n")
+    assert "Traceback" in told
+
+
+def test_what_is_no_letter_is_refused(context):
+    with pytest.raises(TypeError, match="A letter is bytes"):
+        client.answer(SimpleNamespace(content={"letter": {"bytes": "text"}}), context)
