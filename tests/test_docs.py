@@ -37,7 +37,7 @@ def test_the_tutorial_runs_as_it_is_written(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "document", sorted(p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+    "document", sorted(p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 )
 def test_links_between_documents_lead_somewhere(document):
     text = (ROOT / document).read_text(encoding="utf-8")
@@ -51,3 +51,10 @@ def test_notation_names_files_and_functions_that_exist():
         file = ROOT / "src/fedspca" / path
         assert file.exists(), path
         assert not name or f"def {name}" in file.read_text(encoding="utf-8"), (path, name)
+
+
+def test_the_page_on_privacy_names_tests_that_exist():
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/privacy/index.md").read_text(encoding="utf-8")))
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert named
+    assert all(f"def {name}(" in tests for name in named)
