@@ -190,7 +190,7 @@ def test_interrupted_and_resumed_gives_the_same_bytes(study, how):
 
     start("-o", "whole")
     process = start("-o", "m", wait=False)
-    while not (study / "m.checkpoint" / "000020.npz").exists() or not _snapshot(study, how):
+    while not (study / "m.checkpoint" / "000020.round").exists() or not _snapshot(study, how):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
     process.send_signal(how)

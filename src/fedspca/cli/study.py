@@ -87,7 +87,7 @@ def status(folder: Folder = HERE, as_json: AsJson = False) -> None:
     agreement, engine = study.agreement(), _engine(study)
     said: Mapping[str, str] = dict.fromkeys(agreement.sites, "the study is not started")
     if engine.runs:
-        for event in _happening(study, "status"):
+        for event in _happening(study, engine, "status"):
             said = event.get("said", said)
     if as_json:
         print_json({"study": agreement.study, "agreement": agreement.hash, "sites": said})
@@ -114,6 +114,23 @@ def resume(folder: Folder = HERE, wait: Wait = 0.0, as_json: AsJson = False) -> 
     _run(folder, "resume", wait, as_json=as_json)
 
 
+@app.command("ping")
+def ping(
+    folder: Folder = HERE,
+    rounds: Annotated[int, typer.Option("--rounds", help="How often.", min=1)] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a round costs between these machines, without data: a fit takes about ten."""
+    study = StudyFolder(folder)
+    pings = [event for event in _happening(study, _engine(study), f"ping:{rounds}") if event["event"] == "ping"]
+    if as_json:
+        print_json([{"sites": event["sites"], "seconds": event["seconds"]} for event in pings])
+        return
+    for event in pings:
+        answered = ", ".join(event["sites"]) or "nobody"
+        console().print(f"round {event['number']}: {event['seconds']:.1f} s, answered by {answered}", soft_wrap=True)
+
+
 @app.command("stop")
 def stop(folder: Folder = HERE) -> None:
     """Stop the study's server. A run that goes on can be resumed later."""
@@ -132,33 +149,38 @@ def simulate(
     lam: Annotated[float | None, typer.Option("--lam", help="Or: the weight of the l1 norm.")] = None,
     solver: Annotated[str, typer.Option("--solver", help="exact, faspca or fsspca.")] = "exact",
     masked: Annotated[bool, typer.Option("--masked/--no-masked", help="Mask what sites send.")] = True,
+    as_json: AsJson = False,
 ) -> None:
-    """Make a study whose sites are all on this machine, and print how to run it on Flower's simulation engine.
+    """Try a study with all sites on this machine, in Flower's simulation engine: the same letters, masks and checks.
 
     For example:
 
       fedspca study simulate north.csv south.csv east.csv -r 2 --nonzero 10 -o trial
     """
-    from fedspca.federation.flower.app import write_app
+    from fedspca.federation.flower.processes import free_port
     from fedspca.institutions.simulation import make_simulation
 
     fit = {"components": components, "nonzero": nonzero, "lam": lam, "solver": solver, "masked": masked}
-    study = JointStudy(name=output.name, min_sites=min(3, len(files))).with_given(fit)
+    study = JointStudy(name=output.name, min_sites=min(3, len(files)), control_port=free_port()).with_given(fit)
     folder = make_simulation(output, study, Study(files=tuple(files)).with_given(settings))
-    app_folder = write_app(folder.flower)
-    console().print(f"Made {output} with {len(files)} sites that have all approved. Run it with:", soft_wrap=True)
-    console().print(
-        f"  flwr run {app_folder} local-simulation --federation-config 'num-supernodes={len(files)}' "
-        f'--run-config \'folder="{folder.path}" action="run"\' --stream',
-        soft_wrap=True,
-    )
+    engine = _engine(folder, simulated=True)
+    engine.start()
+    try:
+        _follow(folder, engine, "run", as_json=as_json)
+    finally:
+        engine.stop()
 
 
 def _run(folder: Path, action: str, wait: float, *, as_json: bool) -> None:
     study = StudyFolder(folder)
+    _follow(study, _engine(study), f"{action}:{wait:g}", as_json=as_json)
+
+
+def _follow(study: StudyFolder, engine: Any, action: str, *, as_json: bool) -> None:
+    """Begin an action, tell what happens, and show what came of it."""
     failed = "The run ended without a result; the end of flower/superlink.log may say why. Try: fedspca study resume"
     try:
-        for event in _happening(study, f"{action}:{wait:g}"):
+        for event in _happening(study, engine, action):
             _show(event)
             if event["event"] == "done":
                 failed = ""
@@ -177,10 +199,10 @@ def _run(folder: Path, action: str, wait: float, *, as_json: bool) -> None:
     console().print(f"\nThe model is in {study.model}. Write a report: fedspca report {study.model}", soft_wrap=True)
 
 
-def _happening(study: StudyFolder, action: str) -> Any:
+def _happening(study: StudyFolder, engine: Any, action: str) -> Any:
     from fedspca.institutions.engine import end_of_events
 
-    engine, start = _engine(study), end_of_events(study)
+    start = end_of_events(study)
     return engine.follow(engine.begin(action), start)
 
 
@@ -197,9 +219,9 @@ def _show(event: Mapping[str, Any]) -> None:
     notes().print(text, soft_wrap=True)
 
 
-def _engine(study: StudyFolder) -> Any:
+def _engine(study: StudyFolder, *, simulated: bool = False) -> Any:
     try:
         from fedspca.institutions.engine import Engine
     except ImportError as error:
         raise ValueError(f"Studies between institutions need Flower ({error}): pip install 'fedspca[flower]'") from None
-    return Engine(study)
+    return Engine(study, simulated=simulated)

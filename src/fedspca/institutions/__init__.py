@@ -17,7 +17,8 @@ def run_in_server(
     folder : Path
         The coordinator's folder.
     action : str
-        ``status``, ``run`` or ``resume``; after a colon, the seconds for which sites are waited for.
+        ``status``, ``run`` or ``resume``, after a colon the seconds for which sites are waited for; or ``ping``, after
+        a colon how often.
     make_channel : callable
         Given a letter that asks a site who it is, and a function that reads the reply, returns the way to the sites.
     """

@@ -14,28 +14,40 @@ from fedspca.federation.flower.processes import (
     FlowerProcessError,
     gateway_command,
     running,
+    simulation_command,
     start_gateway,
+    start_simulation,
     start_superlink,
     stop,
     superlink_command,
 )
 from fedspca.institutions.coordinator import StudyFolder
 
-PROCESSES = ("gateway", "superlink")
 LOOK = 0.2  # seconds between looks at the study's events
 ASK = 15.0  # and between asking Flower whether the run goes on: each takes seconds of its own
 
 
 class Engine:
-    """Flower on the coordinator's machine."""
+    """Flower on the coordinator's machine.
 
-    def __init__(self, folder: StudyFolder) -> None:
+    Parameters
+    ----------
+    folder : StudyFolder
+        The study.
+    simulated : bool
+        Whether all sites are on this machine, in Flower's simulation engine.
+    """
+
+    def __init__(self, folder: StudyFolder, *, simulated: bool = False) -> None:
         self._folder = folder
+        self._simulated = simulated
         self._current = folder.flower / "current-run.json"
 
     def commands(self) -> list[list[str]]:
         """Return the plain commands that :meth:`start` runs."""
         study, certificates = self._folder.settings, self._folder.certificates
+        if self._simulated:
+            return [simulation_command(self._folder.flower / "simulation.sqlite", study.control_port)]
         return [
             superlink_command(certificates, self._folder.flower / "superlink.sqlite", study.control_port),
             gateway_command(certificates, study.port, study.control_port),
@@ -44,6 +56,9 @@ class Engine:
     def start(self) -> None:
         """Start Flower, unless it runs, and register the sites whose replies are here."""
         study, certificates, home = self._folder.settings, self._folder.certificates, self._folder.flower
+        if self._simulated:
+            start_simulation(home, study.control_port)
+            return
         check_certificate(certificates.certificate, study.host, certificates.authority)
         if running(home, "superlink") is None:
             start_superlink(home, certificates, study.control_port)
@@ -53,13 +68,17 @@ class Engine:
 
     def stop(self) -> bool:
         """Stop Flower and all that it started; return whether it ran."""
-        stopped = [stop(self._folder.flower, name) for name in PROCESSES]
+        stopped = [stop(self._folder.flower, name) for name in self._processes]
         return any(stopped)
 
     @property
     def runs(self) -> bool:
         """Whether Flower runs."""
-        return all(running(self._folder.flower, name) is not None for name in PROCESSES)
+        return all(running(self._folder.flower, name) is not None for name in self._processes)
+
+    @property
+    def _processes(self) -> tuple[str, ...]:
+        return ("simulation",) if self._simulated else ("gateway", "superlink")
 
     def begin(self, action: str) -> int:
         """Start an action of the study; return the number of Flower's run."""
@@ -70,9 +89,11 @@ class Engine:
             raise ValueError(
                 f"A run of this study goes on (Flower's number {busy}). Wait for it, or: fedspca study stop"
             )
-        self._register()
+        if not self._simulated:
+            self._register()
         settings = {"folder": str(self._folder.path), "action": action}
-        number = self._control().start_run(write_app(self._folder.flower), settings)
+        nodes = len(self._folder.settings.sites) if self._simulated else None
+        number = self._control().start_run(write_app(self._folder.flower), settings, nodes)
         self._current.write_text(json.dumps({"run": number}), encoding="utf-8")
         return number
 
@@ -113,7 +134,8 @@ class Engine:
 
     def _control(self) -> Control:
         address = f"{LOOPBACK}:{self._folder.settings.control_port}"
-        return Control(self._folder.flower / "home", address, self._folder.certificates.authority)
+        authority = None if self._simulated else self._folder.certificates.authority
+        return Control(self._folder.flower / "home", address, authority)
 
     def _register(self) -> None:
         """Let the nodes of the sites that replied connect; the keys known already are noted in a file."""

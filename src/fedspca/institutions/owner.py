@@ -196,10 +196,10 @@ class SiteFolder:
         """Return what was spent on privacy."""
         return Ledger(owners_budget(policy or self.policy), self.path / "ledger.jsonl")
 
-    def endpoint(self, listener: Listener | None = None) -> Endpoint:
+    def endpoint(self, listener: Listener | None = None, site: Site | None = None) -> Endpoint:
         """Return the door at which the site answers letters; the listener hears of each."""
         return Endpoint(
-            self.open_site(),
+            site or self.open_site(),
             self.identity,
             self.invitation.coordinator,
             self.store,

@@ -29,7 +29,7 @@ from fedspca.study.run import fitted_model, versions
 from fedspca.study.solvers import make_estimator
 from fedspca.wire import Message, WireError, decode, encode
 
-ACTIONS = ("status", "run", "resume")
+ACTIONS = ("status", "ping", "run", "resume")
 PAUSE = 2.0
 RUN = "run.json"
 
@@ -37,18 +37,31 @@ RUN = "run.json"
 def lead(folder: Path, action: str, make_channel: Callable[[bytes, Callable[[bytes], str | None]], Channel]) -> None:
     """Do what the coordinator asked for; whatever goes wrong is told in the folder, where a person looks."""
     study = StudyFolder(folder)
-    action, _, wait = action.partition(":")
+    action, _, number = action.partition(":")
     try:
         agreement, identity = study.agreement(), study.identity
         hello = identity.sign(encode(Message("hello", {"study": agreement.hash})))
         channel = make_channel(hello, lambda reply: _name_of(reply, agreement))
-        run_study(study, channel, action, float(wait or 0))
+        if action == "ping":
+            ping(study, channel, hello, int(number or 1))
+        else:
+            run_study(study, channel, action, float(number or 0))
     except (ValueError, OSError, FederationError, SiteError) as error:
         study.tell("failed", error=str(error))
         raise
     except BaseException as error:
         study.tell("failed", error=f"{type(error).__name__}: {error}", bug=True)
         raise
+
+
+def ping(folder: StudyFolder, channel: Channel, hello: bytes, times: int) -> None:
+    """Ask every site who it is, several times, and tell how long each round took: what a round costs without data."""
+    sites, agreement = channel.sites, folder.agreement()
+    for number in range(1, times + 1):
+        began = time.monotonic()
+        answers = channel.exchange(dict.fromkeys(sites, hello), agreement.deadline)
+        folder.tell("ping", number=number, sites=sorted(answers), seconds=round(time.monotonic() - began, 3))
+    folder.tell("done")
 
 
 def _name_of(reply: bytes, agreement: Agreement) -> str | None:

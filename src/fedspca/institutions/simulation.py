@@ -8,6 +8,7 @@ from fedspca.files import new_file
 from fedspca.institutions.coordinator import StudyFolder
 from fedspca.institutions.owner import SiteFolder
 from fedspca.institutions.settings import JointStudy
+from fedspca.site import Site
 from fedspca.site.endpoint import Endpoint
 from fedspca.study.inputs import site_names
 from fedspca.study.settings import Study
@@ -51,10 +52,19 @@ def endpoints(folder: StudyFolder) -> dict[str, Endpoint]:
     return {path.parent.name: SiteFolder(path.parent).endpoint() for path in _sites(folder.path)}
 
 
-@lru_cache(maxsize=4)
 def endpoint_of(path: Path, number: int) -> Endpoint:
-    """Return the door of the site that a node of the simulation engine stands for."""
-    return SiteFolder(_sites(path)[number].parent).endpoint()
+    """Return the door of the site that a node of the simulation engine stands for.
+
+    The engine's processes take turns with a node's messages, so where the rounds stand is read anew for each; the rows
+    are not.
+    """
+    folder = _sites(path)[number].parent
+    return SiteFolder(folder).endpoint(site=_opened(folder))
+
+
+@lru_cache(maxsize=64)
+def _opened(folder: Path) -> Site:
+    return SiteFolder(folder).open_site()
 
 
 def _sites(path: Path) -> list[Path]:
