@@ -47,8 +47,9 @@ class Institutions:
         for name in sites:
             pd.DataFrame(self.data[name], columns=NAMES).to_csv(home / f"{name}.csv", index=False)
             self.run("site", "init", f"{name}.csv", "-o", name)
-            policy = home / name / "policy.toml"
-            policy.write_text(policy.read_text().replace("masking = true", "masking = false"))
+            if "no-masked" in settings:
+                policy = home / name / "policy.toml"
+                policy.write_text(policy.read_text().replace("masking = true", "masking = false"))
             self.run("site", "join", f"trial/invitations/{name}.invitation", "--site", name, "--reply-only")
         self.run("study", "admit", "trial", *(f"{name}/{name}.reply" for name in sites))
         self.run("study", "start", "trial")
@@ -166,3 +167,8 @@ def institutions(sites, **settings):
 @pytest.fixture(scope="session")
 def three():
     yield from institutions(("east", "north", "south"), **{"no-masked": True})
+
+
+@pytest.fixture(scope="session")
+def masked():
+    yield from institutions(("east", "north", "south", "west"))
