@@ -32,19 +32,19 @@ def test_a_site_killed_in_every_stage_comes_back_and_the_result_is_the_same(mask
 
 
 def test_a_private_study_spends_its_budget_once(masked):
-    masked.change(epsilon=20.0, scale=False)
+    masked.change(epsilon=8.0, scale=False)
     said = masked.run("study", "run", "trial", "--wait", "60")
     assert "one release of the Gram matrix" in said
     facts = SparsePCAModel.load(masked.home / "trial" / "model").facts["institutions"]
-    assert 0 < facts["privacy"]["epsilon"] <= 20.0
+    assert 0 < facts["privacy"]["epsilon"] <= 8.0
     for name in masked.sites:
         ledger = SiteFolder(masked.home / name).ledger()
         assert [line["what"] for line in ledger.entries()] == ["private_lengths", "private_gram"]
-        assert ledger.spent() <= 20.0
+        assert ledger.spent() <= 8.0
     asked = {
         line["query"]
         for line in masked.log("east")
         if line.get("study") == masked.folder.agreement().hash and "query" in line
     }
     assert asked <= {"private_lengths", "private_gram"}
-    assert "the study may spend 20" in masked.run("study", "run", "trial", code=2)
+    assert "the study may spend 8" in masked.run("study", "run", "trial", code=2)

@@ -19,6 +19,7 @@ from fedspca.institutions.run import run_study
 from fedspca.institutions.settings import JointStudy
 from fedspca.institutions.simulation import endpoint_of, endpoints, make_simulation
 from fedspca.model import SparsePCAModel
+from fedspca.report import report_html
 from fedspca.site.identity import Identity
 from fedspca.study.settings import Study
 from letters import Troubled
@@ -81,6 +82,9 @@ def test_a_study_between_institutions_gives_what_one_process_does(between):
     assert np.allclose(model.components, here.components_, atol=1e-10)
     assert model.feature_names == tuple(NAMES)
     kept = SparsePCAModel.load(folder.model)
+    page = report_html(kept)
+    assert "was not masked" in page
+    assert folder.agreement().hash in page
     assert np.array_equal(kept.components, model.components)
     assert kept.facts["site_names"] == list(SITES)
     assert [line["query"] for line in told(folder, "round")][:2] == ["moments", "deviations"]
@@ -394,3 +398,58 @@ class TestCommands:
         said = run("site", "join", "heart/invitations/east.invitation", "--site", "east", "--show")
         for words in ("flower-supernode", "--root-certificates", "--auth-supernode-private-key", "localhost:4433"):
             assert words in said
+
+
+@pytest.mark.parametrize("given", [{}, {"solver": "faspca", "nonzero": None, "lam": 5.0, "max_rounds": 6}])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_masked_studies_give_what_plain_ones_do_and_are_resumed(files, given):
+    data = Study(files=tuple(str(files / f"{name}.csv") for name in SITES))
+    plain = make_simulation(files / "plain", study(**given), data)
+    reference = run_study(plain, LocalChannel(endpoints(plain)), "run")
+    folder = make_simulation(files / "masked", study(masked=True, **given), data)
+
+    class Killed(BaseException):
+        pass
+
+    def channel(limit):
+        def trouble(count, site, letter, reply):
+            if count == limit:
+                raise Killed
+            return reply
+
+        return Troubled(endpoints(folder), trouble)
+
+    model = run_study(folder, channel(None), "run")
+    assert np.allclose(model.components, reference.components, atol=1e-8)
+    for limit in (2, 3, 4, 5, 8, 9):  # keys, shares, masked, unmask, and later
+        with pytest.raises(Killed):
+            run_study(folder, channel(limit), "run")
+        again = run_study(folder, channel(None), "resume")
+        assert again.components.tobytes() == model.components.tobytes()
+
+
+def test_a_private_study_releases_once_and_says_what_it_spent(files):
+    data = Study(files=tuple(str(files / f"{name}.csv") for name in SITES))
+    (files / "ranges.csv").write_text("feature,centre,scale\n" + "".join(f"{name},0,1\n" for name in NAMES))
+    folder = make_simulation(files / "trial", study(masked=True, epsilon=8.0, stated=str(files / "ranges.csv")), data)
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    assert 0 < model.facts["institutions"]["privacy"]["epsilon"] <= 8.0
+    page = report_html(model)
+    assert "Differentially private for each row" in page
+    assert "private_gram" in page
+    ledger = SiteFolder(folder.path / "sites" / "north").ledger()
+    assert [line["what"] for line in ledger.entries()] == ["private_lengths", "private_gram"]
+    with pytest.raises(RuntimeError, match="the study may spend 8"):
+        run_study(folder, LocalChannel(endpoints(folder)), "run")
+
+
+def test_what_is_stated_of_features_must_be_there(files):
+    data = Study(files=tuple(str(files / f"{name}.csv") for name in SITES))
+    (files / "ranges.csv").write_text("feature,centre,scale\nf0,0,1\n")
+    with pytest.raises(ValueError, match="promises nothing"):
+        make_simulation(files / "loose", study(epsilon=50.0), data)
+    with pytest.raises(ValueError, match="nothing is stated of 'f1'"):
+        make_simulation(files / "trial", study(epsilon=1.0, stated=str(files / "ranges.csv")), data)
+    (files / "ranges.csv").write_text("feature,mean\nf0,0\n")
+    with pytest.raises(ValueError, match="columns feature, centre and scale"):
+        make_simulation(files / "other", study(epsilon=1.0, stated=str(files / "ranges.csv")), data)

@@ -67,10 +67,11 @@ def _parts(model: SparsePCAModel, scores: NDArray[np.float64] | None) -> list[tu
         ("sites", "How well it fits each site", sections.sites(model)),
         ("convergence", "Convergence", record.convergence(model)),
         ("communication", "What the sites sent", record.communication(model)),
+        ("institutions", "Between institutions", record.between_institutions(model)),
         ("data", "The data", record.data_notes(model)),
         ("settings", "Settings and versions", record.reproduction(model)),
     ]
-    return [(name, title, content) for name, title, content in every if content != '<div class="side"></div>']
+    return [(name, title, content) for name, title, content in every if content not in ("", '<div class="side"></div>')]
 
 
 def _tiles(model: SparsePCAModel) -> Markup:

@@ -97,6 +97,27 @@ def _sent(history: list[dict[str, Any]]) -> Markup | None:
     return figure(drawing, "What each site has sent, added up over the rounds of the fit.")
 
 
+def between_institutions(model: SparsePCAModel) -> Markup:
+    """Say on which terms sites on other machines took part, and what was spent on privacy."""
+    terms = model.facts.get("institutions")
+    if not terms:
+        return Markup("")
+    told = [
+        "What each site sent was masked: the coordinator saw sums over all sites and nothing else."
+        if terms["masked"]
+        else "What each site sent was not masked: the coordinator saw each site's own terms.",
+        f"Sites: {', '.join(model.facts.get('site_names', []))}. Each owner signed these terms: {terms['agreement']}.",
+    ]
+    told += [f"Site {site} was lost on the way: {reason}" for site, reason in terms["lost"].items()]
+    spent = terms["privacy"]
+    if spent is None:
+        return join(*(tag("p", text) for text in told), tag("p", "No noise was added: the sums are exact."))
+    told.append(f"Differentially private for each row: ε = {spent['epsilon']:.4g} was spent at δ = {spent['delta']:g}.")
+    rows = [(name, (noise, f"{noise:.3g}")) for name, each in spent["releases"].items() for noise in each]
+    heads = (("Release", False), ("Noise, in units of what one row can change", True))
+    return join(*(tag("p", text) for text in told), table("What was released", heads, rows))
+
+
 def data_notes(model: SparsePCAModel) -> Markup:
     """Say what was done to the data."""
     told = [tag("p", f"{note[0].upper()}{note[1:]}.") for note in model.facts.get("told", [])]
