@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.quadratic import Quadratic
-from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
+from fedspca.linalg.small import eigenpairs, largest_eigenpairs
 
 Array = NDArray[np.float64]
 
@@ -91,8 +91,7 @@ def expand(model: NystromModel, asked: Array, answer: Array, *, rtol: float = RA
     if not keep.any():
         return model
     new = residual @ (vectors[:, keep] / np.sqrt(values[keep]))
-    cross = model.factor.T @ new
-    gram = np.block([[model.gram, cross], [cross.T, new.T @ new]])
+    gram = _bordered(model.gram, model.factor.T @ new, new.T @ new)
     del residual  # with many features each of these takes as much as the data
     larger = NystromModel(np.hstack([model.factor, new]), gram, model.basis, model.trace)
     if _unexplained(larger) <= _NEGLIGIBLE * _top(gram):
@@ -123,17 +122,25 @@ def complete(basis: Array, r: int) -> Array:
     return np.linalg.qr(np.hstack([basis, extra]))[0] * 1.0
 
 
+def _bordered(gram: Array, cross: Array, corner: Array) -> Array:
+    """The symmetric matrix ``[[gram, cross], [cross', corner]]``."""
+    m = len(gram)
+    larger = np.empty((m + len(corner), m + len(corner)))
+    larger[:m, :m], larger[:m, m:], larger[m:, :m], larger[m:, m:] = gram, cross, cross.T, corner
+    return larger
+
+
 def _new_directions(basis: Array, columns: Array, *, tol: float = 1e-7) -> Array:
-    """An orthonormal basis of the columns' part outside span(basis)."""
+    """An orthonormal basis of the columns' part outside span(basis), to rounding over ``tol`` at worst.
+
+    That is enough: the basis only serves the predictor, whose points are kept only if exact products agree.
+    """
     if basis.shape[1] == 0:
         return columns
     rest = columns - basis @ (basis.T @ columns)
     values, vectors = eigenpairs(rest.T @ rest)
     keep = values > tol**2
-    rest = rest @ (vectors[:, keep] / np.sqrt(values[keep]))
-    rest = rest - basis @ (basis.T @ rest)
-    q = cholesky_qr(rest)
-    return np.linalg.qr(rest)[0] if q is None else q
+    return rest @ (vectors[:, keep] / np.sqrt(values[keep]))
 
 
 def _top(gram: Array) -> float:
