@@ -1,7 +1,6 @@
 """The sparsest loadings that keep a share of what dense PCA explains: the default problem."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated
 from fedspca.linalg.sparse_stiefel import retract
 from fedspca.solvers.exact.cardinality import heavy_rows
+from fedspca.solvers.exact.columns import Fit
 from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
 
 Array = NDArray[np.float64]
@@ -120,13 +120,6 @@ def _next_guess(lower: int, upper: int, least: float, most: float, target: float
         return int(0.75 * upper)
     share = (target - least) / max(most - least, 1e-300)
     return lower + round((upper - lower) * min(max(share, 0.2), 0.8))
-
-
-class Fit(NamedTuple):
-    """Loadings and the variance that they explain."""
-
-    w: Array
-    variance: float
 
 
 def fit_cardinality(q: Quadratic, w: Array, n: int, *, n_iter: int = 1) -> Fit | None:
