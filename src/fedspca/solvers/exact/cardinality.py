@@ -50,7 +50,7 @@ class Cardinality:
 
     def search_rounds(self, r: int) -> int:
         """Cardinality has many local optima at any r."""
-        return 2 if r <= 2 else 3
+        return 1 if r <= 2 else 3
 
     def probes(self, model: nystrom.NystromModel, r: int, at: Incumbent | None) -> Array | None:
         """Nothing: every column asked is a candidate's."""
