@@ -4,7 +4,7 @@ For asked columns Q with answers S Q the model ``M = S Q (Q' S Q)^+ Q' S`` satis
 Loewner order and ``M Q = S Q``. It is kept as ``M = F F'`` with F of shape (d, m): neither S nor M is formed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ class NystromModel:
     gram: Array
     basis: Array
     trace: float
+    _leading: dict[int, tuple[Array, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def n_features(self) -> int:
@@ -104,6 +105,12 @@ def leading(model: NystromModel, r: int) -> tuple[Array, Array]:
 
     Where M has rank below r the basis is completed by coordinate directions, with eigenvalue zero.
     """
+    if r not in model._leading:  # asked for several times a round
+        model._leading[r] = _leading(model, r)
+    return model._leading[r]
+
+
+def _leading(model: NystromModel, r: int) -> tuple[Array, Array]:
     values, vectors = largest_eigenpairs(model.gram, r)
     keep = values > 1e-12 * max(float(values[0]) if len(values) else 0.0, 1e-300)
     basis = model.factor @ (vectors[:, keep] / np.sqrt(values[keep]))
