@@ -16,9 +16,8 @@ from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
 Array = NDArray[np.float64]
 
 _ROWS = 100  # rows in sight of a search, for each component, even if fewer look likely
-_KEEP = 4  # starts that survive the rough solve
 _ROUGH, _FINE = 3e-2, 3e-3  # residuals to which starts are solved before, and after, they are ranked
-_PAIRS_PAY = 6  # components up to which turning pairs of columns finds better basins than turning all at once
+_SOME = 6  # components up to which solves are cheap enough for a wider search, and turning pairs of columns pays
 _SETTLED = 1e-4  # below this residual the support is all but found
 _STEPS = 6  # of the continuation in lam
 
@@ -40,7 +39,7 @@ class Penalised:
 
         A model that has seen sparse points ranks starts far better than one that has seen only power iterates.
         """
-        return 1 if r <= 2 else 3
+        return 1 if r <= 2 else 4 if r <= _SOME else 3
 
     def probes(self, model: nystrom.NystromModel, r: int, at: Incumbent | None) -> Array | None:
         """The residual of the stationarity condition on the support: the direction in which the point will move."""
@@ -63,7 +62,7 @@ class Penalised:
         _, basis = nystrom.leading(model, r)
         rows = self._rows(model, basis)
         quadratic = nystrom.predictor(model).rows(rows)
-        fresh = rotations if warm is None or r > _PAIRS_PAY else rotations[: len(rotations) // 2]
+        fresh = rotations if warm is None or r > _SOME else rotations[: len(rotations) // 2]
         points = rotated(basis, fresh)
         if r <= 2 or (warm is None and len(rotations) == 0):
             points = points[-1:]  # only to show the model sparse columns, or r so small that starts agree
@@ -80,11 +79,13 @@ class Penalised:
         if len(rotations):
             rough.append(self._continued(quadratic, inside[1]))
         rough.sort(key=lambda s: s.objective)
+        # exact products rank what survives, and its columns teach the model: more of it finds better basins
+        keep = 1 if len(rotations) == 0 else 8 if r <= _SOME else 4
         best = [
             s
             if s.residual <= _FINE
             else minimise(quadratic, self.lam, s.w, tol=_FINE, max_iter=40, multiplier=s.multiplier)
-            for s in rough[: _KEEP if len(rotations) else 1]
+            for s in rough[:keep]
         ]
         best.sort(key=lambda s: s.objective)
         return [scatter(self._canonical(quadratic, s.w), rows, model.n_features) for s in _distinct(best)]
