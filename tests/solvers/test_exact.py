@@ -88,6 +88,14 @@ def test_more_components_reach_a_good_basin(wdbc, wdbc_standardised, r, lam, bou
     assert fit.objective_ <= best_of_pooled_starts(wdbc_standardised, r, lam) * (1 - 5e-3)
 
 
+@pytest.mark.parametrize(("lam", "bound"), [(190, -11389), (400, -8418)])
+def test_a_good_basin_does_not_hang_on_the_seed(wdbc, lam, bound):
+    for seed in range(5):
+        fit = ExactSPCA(5, lam=lam, scale=True, random_state=seed).fit(wdbc, sites=sites_in_order(569, 3))
+        assert fit.objective_ <= bound
+        assert fit.n_rounds_ <= 15
+
+
 def test_the_objective_never_rises(wdbc):
     for r, lam in ((2, 190), (4, 250)):
         fit = ExactSPCA(r, lam=lam, scale=True).fit(wdbc, sites=sites_in_order(569, 3))

@@ -177,7 +177,7 @@ class StandardisedRows:
             return False
         n, d = self.rows.shape
         worth = (6 if 8 * n * d > CACHE_BYTES else 4) * columns
-        return n >= d and d <= min(worth, GRAM_MAX_FEATURES)
+        return bool(n >= d and d <= min(worth, GRAM_MAX_FEATURES))
 
     def _gram_matrix(self) -> Array:
         if self._gram is None:

@@ -90,7 +90,7 @@ def _first_rows(half: Array, lam: Array, start: Array, *, known: bool) -> NDArra
     score = (np.abs(half) - 0.4 * lam).max(axis=1)
     chosen = score > 0.0
     used = start.any(axis=1)
-    if known or np.count_nonzero(used) <= len(used) // 4:
+    if known or np.count_nonzero(used) <= len(start) // 4:
         chosen |= used
     least = min(start.shape[0], 20 * start.shape[1])
     if np.count_nonzero(chosen) < least:

@@ -113,7 +113,9 @@ def sparsest(q: Quadratic, w: Array, target: float, *, max_iter: int = 9, within
         else:
             lower, least = trial, least if fit is None else max(fit.variance, least)
             guess = lower
-        if guess <= lower and least > 0.0:  # where a straight line between the two ends meets the target; refits bend it
+        if (
+            guess <= lower and least > 0.0
+        ):  # where a straight line between the two ends meets the target; refits bend it
             share = (target - least) / max(value - least, 1e-300)
             guess = lower + round((upper - lower) * min(max(share, 0.2), 0.8))
         elif guess <= lower:  # too few for any orthonormal matrix: nothing is known but the orders of magnitude
