@@ -57,7 +57,7 @@ def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 50
             break
         gained, best = best - value, value
         multiplier, left = multiplier + t * step, trial
-        if gained <= 1e-6 * best:  # any L gives a valid bound: the last digits of the best one buy nothing
+        if gained <= 1e-3 * best:  # any L gives a valid bound: the last digits of the best one buy nothing
             break
         weights = (support | (left != 0.0)).astype(float)
     residual = np.sqrt(best + float(np.vdot(outside, outside))) / scale

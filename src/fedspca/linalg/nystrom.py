@@ -4,13 +4,13 @@ For asked columns Q with answers S Q the model ``M = S Q (Q' S Q)^+ Q' S`` satis
 Loewner order and ``M Q = S Q``. It is kept as ``M = F F'`` with F of shape (d, m): neither S nor M is formed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.quadratic import Quadratic
-from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
+from fedspca.linalg.small import eigenpairs, largest_eigenpairs
 
 Array = NDArray[np.float64]
 
@@ -29,6 +29,7 @@ class NystromModel:
     gram: Array
     basis: Array
     trace: float
+    _leading: dict[int, tuple[Array, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def n_features(self) -> int:
@@ -91,8 +92,7 @@ def expand(model: NystromModel, asked: Array, answer: Array, *, rtol: float = RA
     if not keep.any():
         return model
     new = residual @ (vectors[:, keep] / np.sqrt(values[keep]))
-    cross = model.factor.T @ new
-    gram = np.block([[model.gram, cross], [cross.T, new.T @ new]])
+    gram = _bordered(model.gram, model.factor.T @ new, new.T @ new)
     del residual  # with many features each of these takes as much as the data
     larger = NystromModel(np.hstack([model.factor, new]), gram, model.basis, model.trace)
     if _unexplained(larger) <= _NEGLIGIBLE * _top(gram):
@@ -105,6 +105,12 @@ def leading(model: NystromModel, r: int) -> tuple[Array, Array]:
 
     Where M has rank below r the basis is completed by coordinate directions, with eigenvalue zero.
     """
+    if r not in model._leading:  # asked for several times a round
+        model._leading[r] = _leading(model, r)
+    return model._leading[r]
+
+
+def _leading(model: NystromModel, r: int) -> tuple[Array, Array]:
     values, vectors = largest_eigenpairs(model.gram, r)
     keep = values > 1e-12 * max(float(values[0]) if len(values) else 0.0, 1e-300)
     basis = model.factor @ (vectors[:, keep] / np.sqrt(values[keep]))
@@ -123,17 +129,25 @@ def complete(basis: Array, r: int) -> Array:
     return np.linalg.qr(np.hstack([basis, extra]))[0] * 1.0
 
 
+def _bordered(gram: Array, cross: Array, corner: Array) -> Array:
+    """The symmetric matrix ``[[gram, cross], [cross', corner]]``."""
+    m = len(gram)
+    larger = np.empty((m + len(corner), m + len(corner)))
+    larger[:m, :m], larger[:m, m:], larger[m:, :m], larger[m:, m:] = gram, cross, cross.T, corner
+    return larger
+
+
 def _new_directions(basis: Array, columns: Array, *, tol: float = 1e-7) -> Array:
-    """An orthonormal basis of the columns' part outside span(basis)."""
+    """An orthonormal basis of the columns' part outside span(basis), to rounding over ``tol`` at worst.
+
+    That is enough: the basis only serves the predictor, whose points are kept only if exact products agree.
+    """
     if basis.shape[1] == 0:
         return columns
     rest = columns - basis @ (basis.T @ columns)
     values, vectors = eigenpairs(rest.T @ rest)
     keep = values > tol**2
-    rest = rest @ (vectors[:, keep] / np.sqrt(values[keep]))
-    rest = rest - basis @ (basis.T @ rest)
-    q = cholesky_qr(rest)
-    return np.linalg.qr(rest)[0] if q is None else q
+    return rest @ (vectors[:, keep] / np.sqrt(values[keep]))
 
 
 def _top(gram: Array) -> float:

@@ -25,6 +25,7 @@ CSR_ROWS = 1 << 16  # the same for sparse rows, which bring little to so many fe
 COPY_BYTES = 64 << 20  # the most that a block may take where it has to be converted
 COLUMNS_OF_A_FIT = 100  # about as many does ExactSPCA multiply
 COLUMNS_OF_CONSENSUS = 1000  # hundreds of rounds
+CACHE_BYTES = 32 << 20  # rows beyond this come from memory at every pass
 GRAM_MAX_FEATURES = 4096  # a Gram matrix of this many features takes 128 MB
 
 
@@ -168,11 +169,15 @@ class StandardisedRows:
     def _gram_pays(self, columns: int) -> bool:
         """Whether the d × d Gram matrix is the cheaper way to multiply this many columns in all.
 
-        A pass with m columns costs 4ndm operations and the Gram about nd² at a better rate. What was asked before does
-        not enter: a site that restarts gives the same bits. A CSR site is never densified, and a wide one never gains.
+        A pass with m columns costs 4ndm operations and the Gram about nd² at a better rate; once rows do not fit the
+        cache, a pass with few columns also waits for memory. What was asked before does not enter: a site that restarts
+        gives the same bits. A CSR site is never densified, and a wide one never gains.
         """
+        if not isinstance(self.rows, np.ndarray):
+            return False
         n, d = self.rows.shape
-        return isinstance(self.rows, np.ndarray) and n >= d and d <= min(6 * columns, GRAM_MAX_FEATURES)
+        worth = (6 if 8 * n * d > CACHE_BYTES else 4) * columns
+        return bool(n >= d and d <= min(worth, GRAM_MAX_FEATURES))
 
     def _gram_matrix(self) -> Array:
         if self._gram is None:

@@ -30,10 +30,10 @@ class L1Solution:
 
 def minimise(
     quadratic: Quadratic,
-    linear: Array,
     lam: Array | float,
     start: Array,
     *,
+    half: Array | None = None,
     tol: float = 1e-8,
     max_iter: int = 200,
     multiplier: Array | None = None,
@@ -45,20 +45,20 @@ def minimise(
 
     Parameters
     ----------
-    quadratic, linear : Q (d, d), as a factor, and C (d, r).
+    quadratic : Q (d, d), as a factor.
     lam : scalar, or one per column.
     start : (d, r), orthonormal; may be dense.
+    half : ``Q start + C``, where that is known and C is not zero.
     tol : bound on the first-order residual relative to ``||2 (Q w + C)||_F``.
     """
     d, r = start.shape
     weights = np.broadcast_to(np.asarray(lam, dtype=float), (r,))
     if d <= (SMALL if r <= 6 else CAREFUL):
-        return _solve(Surrogate(quadratic, linear, weights), start, tol, max_iter, multiplier)
-    whole = Surrogate(quadratic, linear, weights)
-    rows = _first_rows(quadratic, linear, weights, start)
-    used = 0
+        return _solve(_restricted(quadratic, None, weights, start, half), start, tol, max_iter, multiplier)
+    rows = _first_rows(quadratic @ start if half is None else half, weights, start, known=half is not None)
+    origin, used = start, 0
     while True:
-        problem = whole.rows(rows)
+        problem = _restricted(quadratic, rows, weights, origin, half)
         inside = retract(start[rows], np.ones((len(rows), r)))
         if inside is None:
             inside = np.linalg.qr(start[rows])[0]
@@ -66,26 +66,32 @@ def minimise(
         used += part.n_iter
         w = np.zeros((d, r))
         w[rows] = part.w
-        gradient = 2.0 * whole.half_gradient(w)
+        gradient = 2.0 * (quadratic @ w if half is None else half + quadratic @ (w - origin))
         excess = (np.abs(gradient) - weights).max(axis=1)
         excess[rows] = 0.0
-        violated = np.flatnonzero(excess > 0.5 * tol * np.linalg.norm(gradient))
-        if len(violated) == 0 or used >= max_iter:
-            return L1Solution(
-                w, part.multiplier, part.objective, part.residual, used, part.converged and len(violated) == 0
-            )
+        violated = excess.max() > 0.5 * tol * np.linalg.norm(gradient)
+        if not violated or used >= max_iter:
+            return L1Solution(w, part.multiplier, part.objective, part.residual, used, part.converged and not violated)
         near = np.flatnonzero(excess > -0.1 * weights.min())
         rows, start, multiplier = np.union1d(rows, near), w, part.multiplier
 
 
-def _first_rows(quadratic: Quadratic, linear: Array, lam: Array, start: Array) -> NDArray[np.intp]:
+def _restricted(
+    quadratic: Quadratic, rows: NDArray[np.intp] | None, lam: Array, origin: Array, half: Array | None
+) -> Surrogate:
+    """The surrogate on some rows, all that the origin uses among them where C is not zero."""
+    if rows is not None:
+        quadratic, origin, half = quadratic.rows(rows), origin[rows], None if half is None else half[rows]
+    return Surrogate(quadratic, np.zeros_like(origin) if half is None else half - quadratic @ origin, lam)
+
+
+def _first_rows(half: Array, lam: Array, start: Array, *, known: bool) -> NDArray[np.intp]:
     """Rows likely to be non-zero: those of a sparse start, or where the gradient at a dense one is near lam."""
-    gradient = 2.0 * (quadratic @ start + linear)
-    score = (np.abs(gradient) - 0.8 * lam).max(axis=1)
-    sparse = np.count_nonzero(start.any(axis=1)) <= start.shape[0] // 4
+    score = (np.abs(half) - 0.4 * lam).max(axis=1)
     chosen = score > 0.0
-    if sparse:
-        chosen |= start.any(axis=1)
+    used = start.any(axis=1)
+    if known or np.count_nonzero(used) <= len(start) // 4:
+        chosen |= used
     least = min(start.shape[0], 20 * start.shape[1])
     if np.count_nonzero(chosen) < least:
         chosen[np.argpartition(-score, least - 1)[:least]] = True
@@ -94,8 +100,8 @@ def _first_rows(quadratic: Quadratic, linear: Array, lam: Array, start: Array) -
 
 def _solve(p: Surrogate, w: Array, tol: float, max_iter: int, multiplier: Array | None) -> L1Solution:
     """Proximal steps; a Newton step whenever the support has (almost) stopped changing."""
-    half = p.half_gradient(w)
-    value = p.value(w)
+    value, half_way = p.trial(w)
+    half = p.quadratic.outer(half_way) + p.linear
     lagrange = _first_multiplier(w, half, p.lam) if multiplier is None else multiplier
     boost, residual, converged = 1.0, np.inf, False
     it = 0
@@ -103,7 +109,7 @@ def _solve(p: Surrogate, w: Array, tol: float, max_iter: int, multiplier: Array 
         it += 1
         scale = 2.0 * float(np.linalg.norm(half)) or 1.0
         step = _steps(lagrange, scale, boost)
-        z, lagrange = proximal_point(w, half, p.lam, step, lagrange)
+        z, lagrange = proximal_point(w, half, p.lam, step, lagrange, tol=1e-2 * tol)
         residual = float(np.linalg.norm((z - w) / step)) / scale
         converged = residual <= tol
         accepted = descend(p, z, value, 1e-12 if residual < 1e-5 else 0.0)
@@ -144,6 +150,7 @@ def proximal_point(
     step: Array,
     multiplier: Array,
     *,
+    tol: float = 1e-12,
     max_iter: int = 8,
 ) -> tuple[Array, Array]:
     """Argmin over z of ``-2 <half, z> + sum_j ||z_j - w_j||^2 / (2 step_j) + lam ||z||_1``, z - w tangent at w.
@@ -162,7 +169,7 @@ def proximal_point(
     z, excess = trial(multiplier)
     size = float(np.abs(excess).max())
     for _ in range(max_iter):
-        if size <= 1e-12:
+        if size <= max(tol, 1e-12):
             break
         mask = (z != 0.0) * step
         normal = normal_matrix(w, mask)

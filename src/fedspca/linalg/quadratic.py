@@ -54,10 +54,6 @@ class Quadratic:
         """``tr(w' Q w)``."""
         return self.inner(w)[0]
 
-    def gap(self, w: Array, product: Array) -> Array:
-        """``(S - Q - shift I) w``: the linear term with which the surrogate touches the objective at w."""
-        return product - self @ w - self.shift * w
-
     def diagonal(self) -> Array:
         """The diagonal of Q."""
         weight = np.einsum("ij,ij->i", self.factor, self.factor)

@@ -115,11 +115,13 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
     exact zero stays an exact zero, which no QR or polar factor can promise. Returns None where the support
     admits no orthonormal matrix near z.
     """
-    support = (z != 0.0).astype(float) if mask is None else mask
     norms = np.sqrt(np.einsum("ij,ij->j", z, z))
     if not float(norms.min()) > 0.0:
         return None
     w = np.asarray(z / norms)
+    if w.shape[1] == 2:
+        return _retract_pair(w, (w != 0.0) if mask is None else mask)
+    support = (z != 0.0).astype(float) if mask is None else mask
     eye = np.eye(z.shape[1])
     previous = np.inf
     for _ in range(max_iter):
@@ -132,6 +134,29 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
         previous = size
         w = w - support * (w @ solve_symmetric(normal_matrix(w, support), excess))
     return w if float(np.abs(w.T @ w - eye).max()) <= 1e-10 else None
+
+
+def _retract_pair(w: Array, support: Array | Mask) -> Array | None:
+    """The same for two unit columns u and v, in closed form.
+
+    On the features c that both may use, ``u - a c v`` and ``v - a c u`` are orthogonal at the smaller root of
+    ``s a^2 - (c'u^2 + c'v^2) a + s = 0`` with ``s = u'v``.
+    """
+    for _ in range(3):  # where the columns are nearly parallel, what rounding leaves calls for another pass
+        overlap = float(w[:, 0] @ w[:, 1])
+        if abs(overlap) <= 1e-15:
+            return w
+        other = w[:, ::-1] * (support[:, :1] * support[:, 1:])
+        shared = float(np.vdot(other, other))
+        root = np.sqrt(max(shared * shared - 4.0 * overlap * overlap, 0.0))
+        w = w - (2.0 * overlap / (shared + root)) * other
+        sizes = np.sqrt(np.einsum("ij,ij->j", w, w))
+        if not float(sizes.min()) > 1e-6:
+            return None
+        w = np.asarray(w / sizes)
+        if float(sizes.min()) > 0.1:
+            return w
+    return w
 
 
 def sparse_orthonormalise(

@@ -1,5 +1,6 @@
 """Explained variance under a cardinality constraint on each column, on the surrogate and by exact products."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from fedspca.linalg import nystrom
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated
 from fedspca.solvers.exact.columns import (
+    Fit,
     explained,
     explained_by,
     largest,
@@ -48,7 +50,7 @@ class Cardinality:
 
     def search_rounds(self, r: int) -> int:
         """Cardinality has many local optima at any r."""
-        return 2 if r <= 2 else 3
+        return 1 if r <= 2 else 3
 
     def probes(self, model: nystrom.NystromModel, r: int, at: Incumbent | None) -> Array | None:
         """Nothing: every column asked is a candidate's."""
@@ -63,24 +65,23 @@ class Cardinality:
         part = nystrom.predictor(model).rows(rows)
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows])
         worth = 1 if warm is None else 3 if r <= 2 else 5  # a first look only has to show the model sparse columns
-        refined = _by_variance(part, [refine(part, w, self.k, self.orthogonal, swaps=0) for w in trials[:worth]])
-        enough = 0.97 * explained(part, refined[0])  # a point this far behind will not win, nor teach much
-        kept = [w for w in _distinct(refined)[:3] if explained(part, w) >= enough]
+        refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0) for fit in trials[:worth])
+        enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
+        kept = [fit for fit in _distinct(refined)[:3] if fit.variance >= enough]
         if warm is not None:  # swaps cost most of the time: with two components the best point alone deserves them
-            last = [refine(part, w, self.k, self.orthogonal) for w in (kept[:1] if r <= 2 else kept)]
-            kept = _distinct(_by_variance(part, last + kept[len(last) :]))
-        return [scatter(w, rows, model.n_features) for w in kept]
+            last = [refine(part, fit, self.k, self.orthogonal) for fit in (kept[:1] if r <= 2 else kept)]
+            kept = _distinct(_by_variance(last + kept[len(last) :]))
+        return [scatter(fit.w, rows, model.n_features) for fit in kept]
 
-    def _trials(self, part: Quadratic, basis: Array, rotations: Array, warm: Array | None) -> list[Array]:
+    def _trials(self, part: Quadratic, basis: Array, rotations: Array, warm: Array | None) -> list[Fit]:
         """Feasible starts, best first: rotations cut off and, past the first look, what the peers would find."""
         trials = [truncate(w, self.k) for w in rotated(basis, rotations)]
         if warm is not None:
             trials += [truncated_power(part, basis, self.k, hotelling=h) for h in (False, True)]
             trials += [truncated_power(part, None, self.k, hotelling=False), truncate(warm, self.k)]
-        trials = _distinct(trials)
         if self.orthogonal:
-            trials = _distinct([orthogonalise(part, w) for w in trials])
-        return _by_variance(part, trials)
+            trials = [orthogonalise(part, w) for w in trials]
+        return _distinct(_by_variance(Fit(w, explained(part, w)) for w in trials))
 
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
         """Column updates from the incumbent; empty when neither predictor nor majoriser knows a better point."""
@@ -89,10 +90,10 @@ class Cardinality:
         models = (nystrom.majoriser,) if at.cautious else (nystrom.predictor, nystrom.majoriser)
         for build in models:
             quadratic = build(model).rows(rows)
-            before = explained(quadratic, at.w[rows])
-            w = refine(quadratic, at.w[rows], self.k, self.orthogonal)
-            if explained(quadratic, w) > before + self.tol * abs(at.objective):
-                return [scatter(w, rows, model.n_features)]
+            before = Fit(at.w[rows], explained(quadratic, at.w[rows]))
+            after = refine(quadratic, before, self.k, self.orthogonal)
+            if after.variance > before.variance + self.tol * abs(at.objective):
+                return [scatter(after.w, rows, model.n_features)]
         return []
 
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
@@ -105,14 +106,14 @@ def heavy_rows(w: Array, n: int) -> Index:
     return largest(np.einsum("ij,ij->i", w, w), n)
 
 
-def _by_variance(q: Quadratic, points: list[Array]) -> list[Array]:
+def _by_variance(fits: Iterable[Fit]) -> list[Fit]:
     """Points by decreasing explained variance."""
-    return sorted(points, key=lambda w: -explained(q, w))
+    return sorted(fits, key=lambda fit: -fit.variance)
 
 
-def _distinct(points: list[Array]) -> list[Array]:
+def _distinct(fits: list[Fit]) -> list[Fit]:
     """Drop points whose supports, as a set of columns, have been seen: refits make the same point of them."""
-    kept: dict[frozenset[bytes], Array] = {}
-    for w in points:
-        kept.setdefault(frozenset(np.flatnonzero(column).tobytes() for column in w.T), w)
+    kept: dict[frozenset[bytes], Fit] = {}
+    for fit in fits:
+        kept.setdefault(frozenset(column.tobytes() for column in (fit.w != 0.0).T), fit)
     return list(kept.values())

@@ -1,6 +1,7 @@
 """Sparse loadings one column at a time: truncated power steps, and exact updates given the other columns."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,12 +9,21 @@ from scipy.linalg import lapack
 
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
+from fedspca.linalg.sparse_stiefel import retract
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _POWER = 64  # features beyond which power steps replace an eigenproblem, and an exchange of two would change little
+_STEPS = 10  # power steps that stand for an eigenproblem
 SWAPS = 2  # entries that an update tries to exchange, once power steps change the support no more
+
+
+class Fit(NamedTuple):
+    """Loadings and the variance that they explain."""
+
+    w: Array
+    variance: float
 
 
 @dataclass(frozen=True)
@@ -125,14 +135,14 @@ def leading_on_support(
     x = np.zeros(q.n_rows)
     if len(support) == 0:
         return x, -np.inf
-    core = q.block(support)
-    core.flat[:: len(core) + 1] += q.shift
     u = span.basis[support]
     if near is not None and len(support) > _POWER:
-        steps = _power(u, core, near[support]) if orthogonal else _power_off(u, core, near[support], support, span)
-        if steps[0] is not None:
-            x[support] = steps[0]
-            return x, steps[1]
+        best, gain = _power(q, support, span, near[support], orthogonal=orthogonal)
+        if best is not None:
+            x[support] = best
+            return x, gain
+    core = q.block(support)
+    core.flat[:: len(core) + 1] += q.shift
     if not u.any():  # common: supports are disjoint, and the span does not matter
         values, vectors = largest_eigenpairs(core, 1)
         x[support] = vectors[:, 0]
@@ -143,31 +153,36 @@ def leading_on_support(
     return x, gain
 
 
-def _power(u: Array, core: Array, x: Array) -> tuple[Array | None, float]:
-    """Ascend ``x' core x`` over unit x with ``u' x = 0`` by power steps."""
+def _power(q: Quadratic, support: Index, span: Span, x: Array, *, orthogonal: bool) -> tuple[Array | None, float]:
+    """Ascend the gain of :func:`leading_on_support` by power steps, without forming the block of S on the support."""
+    core, u = q.rows(support, often=False), span.basis[support]
+    return _power_within(u, core, x) if orthogonal else _power_off(u, core, x, span.image[support], span)
+
+
+def _power_within(u: Array, core: Quadratic, x: Array) -> tuple[Array | None, float]:
+    """Ascend ``x' S x`` over unit x with ``u' x = 0`` by power steps."""
     left = lapack.dgesdd(u, full_matrices=0)[0] if u.any() else u[:, :0]
-    for _ in range(10):
+    for _ in range(_STEPS):
         x = x - left @ (left.T @ x)
         size = float(np.sqrt(x @ x))
         if size < 1e-8:
             return None, -np.inf
         best = x / size
-        x = core @ best
+        x = core @ best + core.shift * best
     return best, float(best @ x)
 
 
-def _power_off(u: Array, core: Array, x: Array, support: Index, span: Span) -> tuple[Array | None, float]:
+def _power_off(u: Array, core: Quadratic, x: Array, image: Array, span: Span) -> tuple[Array | None, float]:
     """Ascend ``x' P S P x / x' P x`` by power steps; the metric ``I - u u'`` is inverted by Woodbury's identity."""
-    cross = u @ (span.image[support] - 0.5 * (u @ (span.basis.T @ span.image))).T
-    core = core - cross - cross.T
+    rest = image - 0.5 * (u @ (span.basis.T @ span.image))
     inner = u.T @ u
     gain = u @ np.linalg.pinv(np.eye(len(inner)) - inner, rcond=1e-8, hermitian=True)
-    for _ in range(10):
+    for _ in range(_STEPS):
         size = float(np.sqrt(x @ x))
         if not size > 0.0:
             return None, -np.inf
         best = x / size
-        x = core @ best
+        x = core @ best + core.shift * best - u @ (rest.T @ best) - rest @ (u.T @ best)
         value = float(best @ x)
         x = x + gain @ (u.T @ x)
     seen = u.T @ best
@@ -212,14 +227,12 @@ def _off(u: Array, core: Array, image: Array, span: Span) -> tuple[Array | None,
     return best / np.linalg.norm(best), float(values[0])
 
 
-def refine(
-    q: Quadratic, w: Array, k: tuple[int, ...], orthogonal: bool, *, swaps: int = SWAPS, sweeps: int = 6
-) -> Array:
+def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, *, swaps: int = SWAPS, sweeps: int = 6) -> Fit:
     """Ascend the explained variance by exact updates of one column at a time, support included.
 
     A column is updated again only once another has moved.
     """
-    value, r = explained(q, w), w.shape[1]
+    (w, value), r = fit, fit.w.shape[1]
     stale = set(range(r))
     for _ in range(sweeps):
         before = value
@@ -234,16 +247,16 @@ def refine(
             w[:, j] = x
         if not stale or value <= before * (1.0 + 1e-9):
             break
-    return w
+    return Fit(w, value)
 
 
 def _update_column(
     q: Quadratic, w: Array, j: int, k: int, orthogonal: bool, value: float, most: int
 ) -> tuple[Array, float]:
     """Power steps on column j's support, each followed by the exact refit; then swaps of its weakest entries."""
-    span = Span.of(q, np.delete(w, j, axis=1), orthonormal=orthogonal)
+    span = Span.of(q, w[:, np.arange(w.shape[1]) != j], orthonormal=orthogonal)
     most = most if k <= _POWER else 0
-    x, support, swaps, base = w[:, j], np.flatnonzero(w[:, j]), 0, span.explained
+    x, support, swaps, base = w[:, j], w[:, j].nonzero()[0], 0, span.explained
     score = None
     for _ in range(12):
         trial, gain = leading_on_support(q, support, span, orthogonal=orthogonal, near=x if score is None else score)
@@ -305,11 +318,16 @@ def explained_by(w: Array, product: Array) -> float:
 def orthogonalise(q: Quadratic, w: Array) -> Array:
     """Columns made orthogonal in turn, each on its own support; on a free row where that support is exhausted.
 
-    Where no row is free either, the heaviest coordinates serve: they are orthogonal, whatever came before.
+    Where no row is free either, the heaviest coordinates serve: they are orthogonal, whatever came before. On large
+    supports the nearest orthogonal columns are as good, and cheaper.
     """
+    if min(np.count_nonzero(w, axis=0)) > _POWER:
+        near = retract(w)
+        if near is not None:
+            return near
     z = np.zeros_like(w)
     for j in range(w.shape[1]):
-        support = np.flatnonzero(w[:, j])
+        support = w[:, j].nonzero()[0]
         x, _ = leading_on_support(q, support, Span(z[:, :j], z[:, :j]), orthogonal=True, near=w[:, j])
         if not x.any():
             weight = q.diagonal()

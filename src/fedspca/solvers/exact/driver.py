@@ -65,5 +65,8 @@ def _report(rounds: Rounds, state: State, lam: Array | None) -> None:
 
 def penalised_objective(w: Array, captured: Array, lam: Array | None) -> float:
     """Penalty λ‖w‖₁, if there is one, less the variance captured by span(w)."""
-    inside = float(np.trace(np.linalg.lstsq(w.T @ w, captured, rcond=1e-12)[0]))
+    gram = w.T @ w
+    if float(np.abs(gram - np.eye(len(gram))).max()) > 1e-12:
+        captured = np.asarray(np.linalg.lstsq(gram, captured, rcond=1e-12)[0])
+    inside = float(np.trace(captured))
     return (0.0 if lam is None else float(lam @ np.abs(w).sum(axis=0))) - inside

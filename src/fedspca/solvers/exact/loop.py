@@ -87,7 +87,7 @@ def begin(
         rank_tol=rank_tol,
         rotations=random_rotations(search * n_rotations if r > 2 else 0, r, rng),
         model=nystrom.empty(n_features, trace),
-        asked=np.linalg.qr(random_directions(seed, (n_features, width)))[0],
+        asked=_orthonormal(random_directions(seed, (n_features, width))),
         candidates=(),
         incumbent=None,
         round=0,

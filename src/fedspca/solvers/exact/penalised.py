@@ -16,9 +16,8 @@ from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
 Array = NDArray[np.float64]
 
 _ROWS = 100  # rows in sight of a search, for each component, even if fewer look likely
-_KEEP = 4  # starts that survive the rough solve
 _ROUGH, _FINE = 3e-2, 3e-3  # residuals to which starts are solved before, and after, they are ranked
-_PAIRS_PAY = 6  # components up to which turning pairs of columns finds better basins than turning all at once
+_SOME = 6  # components up to which solves are cheap enough for a wider search, and turning pairs of columns pays
 _SETTLED = 1e-4  # below this residual the support is all but found
 _STEPS = 6  # of the continuation in lam
 
@@ -40,47 +39,61 @@ class Penalised:
 
         A model that has seen sparse points ranks starts far better than one that has seen only power iterates.
         """
-        return 1 if r <= 2 else 3
+        return 1 if r <= 2 else 4 if r <= _SOME else 3
 
     def probes(self, model: nystrom.NystromModel, r: int, at: Incumbent | None) -> Array | None:
         """The residual of the stationarity condition on the support: the direction in which the point will move."""
         if at is None:
             return None
-        gradient = 2.0 * at.product
-        multiplier = certify(at.w, gradient, self.lam).multiplier
-        slack = gradient - at.w @ multiplier
-        moving = np.where(at.w != 0.0, slack - self.lam * np.sign(at.w), 0.0)
+        gradient, used = 2.0 * at.product, at.w != 0.0
+        pull = np.where(used, gradient - self.lam * np.sign(at.w), 0.0)
         if r <= 2 or at.certificate < _SETTLED:
-            return moving
+            # on the support the multiplier needs no more care: only the span of these columns matters
+            multiplier = at.w.T @ pull
+            return np.where(used, pull - at.w @ (0.5 * (multiplier + multiplier.T)), 0.0)
+        slack = gradient - at.w @ certify(at.w, gradient, self.lam).multiplier
+        moving = np.where(used, slack - self.lam * np.sign(at.w), 0.0)
         # far from settled, entries are still entering: where they will is worth as many columns again
-        entering = np.where(at.w != 0.0, 0.0, soft_threshold(slack, 0.8 * self.lam))
+        entering = np.where(used, 0.0, soft_threshold(slack, 0.8 * self.lam))
         return np.hstack([moving, entering])
 
     def start(self, model: nystrom.NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
         """The best stationary points of the predicted objective over several starts, best first."""
         _, basis = nystrom.leading(model, r)
         rows = self._rows(model, basis)
-        quadratic, zero = nystrom.predictor(model).rows(rows), np.zeros((len(rows), r))
-        fresh = rotations if warm is None or r > _PAIRS_PAY else rotations[: len(rotations) // 2]
+        quadratic = nystrom.predictor(model).rows(rows)
+        fresh = rotations if warm is None or r > _SOME else rotations[: len(rotations) // 2]
         points = rotated(basis, fresh)
         if r <= 2 or (warm is None and len(rotations) == 0):
             points = points[-1:]  # only to show the model sparse columns, or r so small that starts agree
-        if warm is not None:
-            # the other half of the starts turn two columns of the best point only, and keep what is good in the rest
-            points += [warm, *turned_pairs(warm, len(rotations) - len(fresh))]
-        inside = [np.linalg.qr(w[rows])[0] if len(rows) < len(w) else w for w in points]
-        rough = [minimise(quadratic, zero, self.lam, w, tol=_ROUGH, max_iter=25) for w in inside]
-        if len(rotations):
-            rough.append(self._continued(quadratic, zero, inside[1]))
-        rough.sort(key=lambda s: s.objective)
+        inside = [self._inside(w, rows) for w in points]
+        rough = [minimise(quadratic, self.lam, w, tol=_ROUGH, max_iter=25) for w in inside]
         if warm is None and len(rotations) == 0:
             return [scatter(rough[0].w, rows, model.n_features)]
+        if warm is not None:
+            # the other half of the starts turn two columns of the best point only, and keep what is good in the rest
+            near = [self._inside(w, rows) for w in turned_pairs(warm, len(rotations) - len(fresh))]
+            rough += [minimise(quadratic, self.lam, w, tol=_ROUGH, max_iter=25) for w in near]
+            # the best point itself is almost solved
+            rough.append(minimise(quadratic, self.lam, self._inside(warm, rows), tol=_FINE, max_iter=40))
+        if len(rotations):
+            rough.append(self._continued(quadratic, inside[1]))
+        rough.sort(key=lambda s: s.objective)
+        # exact products rank what survives, and its columns teach the model: more of it finds better basins
+        keep = 1 if len(rotations) == 0 else 8 if r <= _SOME else 4
         best = [
-            minimise(quadratic, zero, self.lam, s.w, tol=_FINE, max_iter=40, multiplier=s.multiplier)
-            for s in rough[: _KEEP if len(rotations) else 1]
+            s
+            if s.residual <= _FINE
+            else minimise(quadratic, self.lam, s.w, tol=_FINE, max_iter=40, multiplier=s.multiplier)
+            for s in rough[:keep]
         ]
         best.sort(key=lambda s: s.objective)
         return [scatter(self._canonical(quadratic, s.w), rows, model.n_features) for s in _distinct(best)]
+
+    @staticmethod
+    def _inside(w: Array, rows: NDArray[np.intp]) -> Array:
+        """Some rows of a point, made orthonormal again."""
+        return np.linalg.qr(w[rows])[0] if len(rows) < len(w) else w
 
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
         """Argmin of the surrogate that touches the objective at the incumbent, as exactly as a round deserves.
@@ -95,7 +108,7 @@ class Penalised:
             models = [nystrom.predictor(model)]
         else:
             models = [nystrom.predictor(model), nystrom.majoriser(model)]
-        return [minimise(q, q.gap(at.w, at.product), self.lam, at.w, tol=tol).w for q in models]
+        return [minimise(q, self.lam, at.w, half=at.product - q.shift * at.w, tol=tol).w for q in models]
 
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
         """The true objective and the first-order residual of the pooled problem."""
@@ -116,10 +129,10 @@ class Penalised:
             chosen[np.argpartition(-norms, least - 1)[:least]] = True
         return np.flatnonzero(chosen)
 
-    def _continued(self, quadratic: Quadratic, zero: Array, w: Array) -> L1Solution:
+    def _continued(self, quadratic: Quadratic, w: Array) -> L1Solution:
         """Raise lam in steps, each solve warm-started by the last."""
         for share in np.linspace(1.0 / _STEPS, 1.0, _STEPS):
-            solution = minimise(quadratic, zero, share * self.lam, w, tol=_ROUGH, max_iter=10)
+            solution = minimise(quadratic, share * self.lam, w, tol=_ROUGH, max_iter=10)
             w = solution.w
         return solution
 

@@ -1,7 +1,6 @@
 """The sparsest loadings that keep a share of what dense PCA explains: the default problem."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated
 from fedspca.linalg.sparse_stiefel import retract
 from fedspca.solvers.exact.cardinality import heavy_rows
+from fedspca.solvers.exact.columns import Fit
 from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
 
 Array = NDArray[np.float64]
@@ -73,10 +73,10 @@ class VarianceKept:
             found = grow(part, w, target)
             return [basis if found is None else scatter(found, rows, model.n_features)]
         worthwhile = int(np.count_nonzero(w) - max(1.0, self.patience * np.count_nonzero(w)))
-        fit = fit_cardinality(part, w, worthwhile, n_iter=2) if worthwhile >= r else None
+        fit = fit_cardinality(part, w, worthwhile) if worthwhile >= r else None
         if fit is None or fit.variance < target:
             return []
-        found = sparsest(part, fit.w, target)
+        found = sparsest(part, fit.w, target, within=256)
         return [] if found is None else [scatter(found, rows, model.n_features)]
 
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
@@ -88,56 +88,44 @@ class VarianceKept:
         return Assessment(nonzero if short <= 1e-9 else w.size * (1.0 + short), kept, False)
 
 
-def sparsest(q: Quadratic, w: Array, target: float, *, max_iter: int = 9) -> Array | None:
-    """Argmin ``||w||_0`` subject to ``tr(w' S w) >= target``, by bisection over the number of non-zeros.
+def sparsest(q: Quadratic, w: Array, target: float, *, max_iter: int = 9, within: int = 64) -> Array | None:
+    """Argmin ``||w||_0`` subject to ``tr(w' S w) >= target``, by trials over the number of non-zeros.
 
-    The first guess drops the entries whose first-order loss adds up to the allowance; every trial is refitted on
-    its support, so the answer lies below it.
+    A guess drops the entries whose first-order loss adds up to the allowance; every trial is refitted on its support,
+    so the answer lies below it. Where a guess has fallen short, bisection goes on between it and the best, until no
+    more than one in ``within`` could still go.
     """
-    losses, spare = _spare(q, w, target)
+    variances, spare = _spare(q, w, target)
     if spare < 0.0:
         return grow(q, w, target)
     best, upper, value = w, int(np.count_nonzero(w)), target + spare
     lower, least = w.shape[1] - 1, 0.0
-    guess, step = _first_guess(w, losses, spare), _ascent(q, w)
+    guess, step = _first_guess(w, variances, spare), _ascent(q, w)
     for _ in range(max_iter):
-        if upper - lower <= max(1, upper // 64):
-            break
         trial = min(max(guess, lower + 1), upper - 1)
+        if upper - trial < max(1, upper // within) or trial <= lower:
+            break
         fit = _truncated(q, step, trial)
         if fit is not None and fit.variance >= target:
             best, upper, value = fit.w, int(np.count_nonzero(fit.w)), fit.variance
-            step = _ascent(q, best)
+            step, variances = _ascent(q, best), _spare(q, best, target)[0]
+            guess = _first_guess(best, variances, value - target)
         else:
             lower, least = trial, least if fit is None else max(fit.variance, least)
-        guess = _next_guess(lower, upper, least, value, target)
+            guess = lower
+        if (
+            guess <= lower and least > 0.0
+        ):  # where a straight line between the two ends meets the target; refits bend it
+            share = (target - least) / max(value - least, 1e-300)
+            guess = lower + round((upper - lower) * min(max(share, 0.2), 0.8))
+        elif guess <= lower:  # too few for any orthonormal matrix: nothing is known but the orders of magnitude
+            guess = round(np.sqrt(lower * upper))
     return best
 
 
-def _next_guess(lower: int, upper: int, least: float, most: float, target: float) -> int:
-    """Where a straight line between the two ends meets the target, but well inside: refits bend it."""
-    if lower < 0.5 * upper:  # the lower end is no more than a guess
-        return int(0.75 * upper)
-    share = (target - least) / max(most - least, 1e-300)
-    return lower + round((upper - lower) * min(max(share, 0.2), 0.8))
-
-
-class Fit(NamedTuple):
-    """Loadings and the variance that they explain."""
-
-    w: Array
-    variance: float
-
-
-def fit_cardinality(q: Quadratic, w: Array, n: int, *, n_iter: int = 1) -> Fit | None:
+def fit_cardinality(q: Quadratic, w: Array, n: int) -> Fit | None:
     """Argmax ``tr(w' S w)`` over w in St(d, r), ``||w||_0 <= n``: hard thresholding, then Newton on the support."""
-    fit = None
-    for _ in range(n_iter):
-        fit = _truncated(q, _ascent(q, w), n)
-        if fit is None or np.array_equal(fit.w != 0.0, w != 0.0):
-            break
-        w = fit.w
-    return fit
+    return _truncated(q, _ascent(q, w), n)
 
 
 def _ascent(q: Quadratic, w: Array) -> tuple[Array, Array]:
