@@ -40,7 +40,7 @@ class Institutions:
         self.ports = free_port(), free_port()
         self.data = rows(sites)
         self.people = {}
-        given = {"port": self.ports[0], "control-port": self.ports[1], "deadline": 30, "nonzero": 2, **settings}
+        given = {"port": self.ports[0], "control-port": self.ports[1], "deadline": 30, "nonzero": 3, **settings}
         options = [text for name, value in given.items() if value is not None for text in (f"--{name}", str(value))]
         options = [text for text in options if text != "True"]
         self.run("study", "init", "trial", "--sites", ",".join(sites), *options)
@@ -93,7 +93,9 @@ class Institutions:
 
     def kill(self, name):
         """End a site's guard and node at once, as a power cut would."""
-        self.people.pop(name).kill()
+        guard = self.people.pop(name)
+        guard.kill()
+        guard.wait()
         home = self.home / name / "flower"
         pid = running(home, "supernode")
         if pid is not None:

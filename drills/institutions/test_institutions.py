@@ -20,7 +20,7 @@ def stacked(study, sites=None):
 
 def here(study, estimator=None, sites=None):
     x, owners = stacked(study, sites)
-    return (estimator or ExactSPCA(2, n_nonzero=2, scale=True)).fit(x, sites=owners)
+    return (estimator or ExactSPCA(2, n_nonzero=3, scale=True)).fit(x, sites=owners)
 
 
 def model(study):
@@ -55,7 +55,7 @@ def test_faspca_too(three):
     assert np.allclose(model(three).components, local.components_, atol=1e-10)
     there = [record["objective"] for record in model(three).facts["history"] if record["objective"] is not None]
     assert np.allclose(there, [r.objective for r in local.history_ if r.objective is not None], rtol=1e-10)
-    three.change(solver="exact", nonzero=2, lam=None, max_rounds=None)
+    three.change(solver="exact", nonzero=3, lam=None, max_rounds=None)
 
 
 def test_replayed_altered_and_hostile_letters_are_refused_and_logged(three):

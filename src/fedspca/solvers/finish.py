@@ -14,6 +14,7 @@ Deflation = Literal["orthogonal", "generalized"]
 Finish = Literal["sparse", "qf"]
 
 NEGLIGIBLE = 1e-9  # a weight that only the rounding of the constraints keeps from zero
+TIE = 1e-6  # weights as near to the largest as this are as large
 
 
 def finish(consensus: Consensus, removed: Array, kind: Finish, deflation: Deflation) -> Array:
@@ -44,6 +45,11 @@ def q_factor(x: Array) -> Array:
 
 
 def with_fixed_signs(w: Array) -> Array:
-    """Flip columns so that the weight of largest magnitude is positive: the objective does not see signs."""
-    largest = w[np.argmax(np.abs(w), axis=0), np.arange(w.shape[1])]
+    """Flip columns so that the weight of largest magnitude is positive: the objective does not see signs.
+
+    Of weights that are equal but for rounding the first counts, so that masks or another order of sums change no sign.
+    """
+    size = np.abs(w)
+    first = np.argmax(size >= (1 - TIE) * size.max(axis=0), axis=0)
+    largest = w[first, np.arange(w.shape[1])]
     return w * np.where(largest < 0, -1.0, 1.0) + 0.0  # no negative zeros
