@@ -17,7 +17,7 @@ def test_a_site_killed_in_every_stage_comes_back_and_the_result_is_the_same(mask
             ),
             240,
         )
-        masked.kill("north")
+        masked.kill("north", node=False)
         masked.back("north")
     said = run.communicate(timeout=500)[0]
     assert run.returncode == 0, said
