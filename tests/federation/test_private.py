@@ -156,3 +156,20 @@ def test_settings_are_checked():
         PrivateFederation(LocalFederation(sites), Privacy(1.0, 1e-6, centre=[1.0, 2.0]))
     with pytest.raises(FederationError, match="is planned"):
         PrivateFederation(LocalFederation(sites), Privacy(1.0, 1e-6)).sum(Query("private_gram"))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 8.0, 15.0, 20.0])
+@pytest.mark.parametrize("mechanism", ["gram", "product"])
+def test_a_plan_never_exceeds_the_budget_and_leaves_little(epsilon, mechanism):
+    sites = private_sites(tables(n=400)[0], epsilon)
+    federation = PrivateFederation(LocalFederation(sites), Privacy(epsilon, 1e-6, mechanism=mechanism))
+    try:
+        federation.released()
+    except FederationError:
+        assert epsilon <= 1  # there is more noise than data, and it is paid for all the same
+    assert 0.99 * epsilon < sites[0].ledger.spent() <= epsilon
+
+
+def test_an_epsilon_beyond_accounting_is_refused_before_anything_is_spent():
+    with pytest.raises(ValueError, match="smaller ε"):
+        make_plan(Privacy(30.0, 1e-6), 4000)

@@ -30,7 +30,7 @@ class Restarting:
         features = tuple(f"x{j}" for j in range(6))
         public = {name: identity.public for name, identity in self.identities.items()}
         self.agreement = Agreement(
-            "study", self.coordinator.public, public, features, {}, privacy=privacy, patience=0.5, **terms
+            "study", self.coordinator.public, public, features, {}, privacy=privacy, patience=60.0, **terms
         )
         for name, identity in self.identities.items():
             store = FolderStore(folder / name, identity)

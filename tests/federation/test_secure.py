@@ -12,6 +12,7 @@ from fedspca.federation.conversation import Conversation, SiteLost
 from fedspca.federation.secure import Scale, SecureFederation, secure_federation
 from fedspca.linalg.operators import Frame
 from fedspca.privacy.attack import reconstruct
+from fedspca.site import masking
 from fedspca.site.fixed_point import WIDE, Coding, decode_terms, encode_terms, layout
 from fedspca.site.identity import split_letter
 from fedspca.site.masking import threshold_of
@@ -355,3 +356,30 @@ def test_terms_that_exceed_the_bound_are_refused():
         federation.sum(Query("moments"))
     del federation._scale.codings
     assert federation.sum(Query("moments")).number("rows") == len(pooled(make_sites()))  # a refusal ends one round only
+
+
+class Naming(SecureFederation):
+    """A coordinator that names others than those with whom secrets were shared."""
+
+    def _questions(self, ready, query, codings):
+        contents = super()._questions(ready, query, codings)
+        for fields, _ in contents.values():
+            fields["present"] = sorted({*fields["present"], "clinic-4"})
+        return contents
+
+
+def test_a_site_that_was_not_there_cannot_be_named():
+    federation, _ = watched(make_sites(sizes=(5, 3, 9, 4, 6)), {"clinic-4": "keys"})
+    naming = Naming(federation._conversation)
+    with pytest.raises(SiteRefusal, match="no secrets were shared"):
+        naming.sum(step([]))
+
+
+def test_a_key_with_which_nothing_secret_can_be_agreed_is_refused():
+    federation, _ = watched(make_sites())
+    original = masking.public_key
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(masking, "public_key", lambda seed: bytes(32))  # sites that all sign a point of small order
+        with pytest.raises(SiteRefusal, match="nothing secret"):
+            federation.sum(Query("moments"))
+    assert original is masking.public_key

@@ -5,12 +5,13 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy.stats import beta
+from scipy.stats import beta, norm
 
-from fedspca import Query, Site, SiteRefusal
+from fedspca import InvalidQuery, Query, Site, SiteRefusal
 from fedspca.site import noise
 from fedspca.site.audit import BrokenLog
 from fedspca.site.ledger import Budget, BudgetSpent, Cost, Ledger, Purpose, epsilon_of
@@ -92,6 +93,54 @@ def test_a_grid_that_is_too_coarse_or_too_fine_is_refused():
         site.answer(query("private_gram", grid=2))
     with pytest.raises(Exception, match="too fine"):
         site.answer(query("private_gram", sigma=1e6, grid=40))
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e300, np.inf])
+def test_no_stated_scale_makes_a_row_infinitely_long(monkeypatch, scale):
+    silent(monkeypatch)
+    asked = query("private_gram")
+    asked.arrays["scale"][:] = scale
+    rows = np.array([[1e60, -3.0, 0.5], [0.5, 0.5, 0.5]])
+    before, after = (QUERIES["private_gram"].answer(SiteData("s", x), None, asked)[1]["gram"] for x in (rows[1:], rows))
+    assert np.linalg.norm(after - before) <= asked.scalars["sigma"] / QUERIES["private_gram"].cost(D, asked).multiplier
+
+
+@pytest.mark.parametrize(
+    "scalars", [{"grid": 10**6}, {"clip": 1e200}, {"sigma": 1e300}, {"sigma": 1e-300}, {"among": 0}, {"offset": 1e300}]
+)
+def test_a_question_that_cannot_be_accounted_for_is_refused(scalars):
+    site = Site("s", np.ones((3, D)))
+    site.ledger = Ledger(Budget(5.0, 1e-6))
+    asked = query("private_gram")
+    with pytest.raises((SiteRefusal, InvalidQuery)):
+        site.answer(Query(asked.name, asked.arrays, {**asked.scalars, **scalars}))
+
+
+def test_lengths_without_edges_are_refused():
+    site = Site("s", np.ones((3, D)))
+    site.ledger = Ledger(Budget(5.0, 1e-6))
+    asked = query("private_lengths")
+    with pytest.raises(SiteRefusal, match="nothing to release"):
+        site.answer(Query(asked.name, {**asked.arrays, "edges": np.zeros(0)}, asked.scalars))
+
+
+def test_sparse_rows_are_shortened_as_dense_ones(monkeypatch):
+    silent(monkeypatch)
+    rows = sp.random_array((500, D), density=0.3, random_state=0, format="csr")
+    asked = query("private_gram")
+    sparse, dense = (
+        QUERIES["private_gram"].answer(SiteData("s", x), None, asked)[1]["gram"] for x in (rows, rows.toarray())
+    )
+    assert np.allclose(sparse, dense, atol=1e-6)
+
+
+def test_a_discrete_gaussian_is_as_near_to_a_rounded_one_as_is_charged():
+    for steps in (5.0, 20.0, 100.0):
+        k = np.arange(-12 * int(steps), 12 * int(steps) + 1)
+        discrete = np.exp(-(k**2) / (2 * steps**2))
+        rounded = norm.cdf(k + 0.5, scale=steps) - norm.cdf(k - 0.5, scale=steps)
+        distance = np.abs(discrete / discrete.sum() - rounded).sum() / 2
+        assert distance < 1 / (20 * steps**2)
 
 
 # -- the audit ---------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ GRAM_MAX_FEATURES = 4096  # its upper triangle is then 67 MB
 FOR_LENGTHS = 0.05  # parts of the budget
 FOR_MOMENTS = 0.10
 OFFSET = 0.2  # the constant beside a row, relative to the clip: the number of rows costs 4 % of the noise
-GRID_BITS = 26
+GRID_BITS = 28  # units of the grid in one standard deviation, as a power of two
 LENGTHS = 49
 CONSENSUS = frozenset({"faspca_step", "fsspca_step"})
 QUANTILE = 0.5  # the shorter rows are made, the less noise; half of them keep their length
@@ -154,19 +154,28 @@ def on_terms(
     return PrivateFederation(federation, privacy, among=noise_among(agreement), notice=notice)
 
 
-def multiplier_of(budget: Budget) -> float:
-    """Return the noise with which one release spends the whole budget, by dp-accounting."""
+def multiplier_of(budget: Budget, entries: int = 0) -> float:
+    """Return the noise with which a release of so many entries spends the whole budget, by dp-accounting."""
     from dp_accounting import get_sigma_gaussian
 
-    return float(get_sigma_gaussian(budget.epsilon, budget.delta * (1 - 1e-3)))  # the rest is for noise on integers
+    # what noise on integers costs of δ; see fedspca.site.noise.cost and fedspca.site.ledger.epsilon_of
+    slack = (1 + math.exp(min(budget.epsilon, 700.0))) * entries / (20 * 4.0**GRID_BITS)
+    if slack > budget.delta / 2:
+        raise ValueError(
+            f"ε = {budget.epsilon:g} with {entries} numbers to release is more than can be accounted for at "
+            f"δ = {budget.delta:g}: take a smaller ε, or a larger δ."
+        )
+    return float(get_sigma_gaussian(budget.epsilon, (budget.delta - slack) * (1 - 1e-6)))
 
 
 def make_plan(privacy: Privacy, d: int, excess: float = 1.0) -> Plan:
     """Choose the mechanism, and divide the budget: 1/z² adds up over releases."""
-    whole = multiplier_of(Budget(privacy.epsilon, privacy.delta))
     mechanism = privacy.mechanism
     if mechanism == "auto":  # the Gram matrix has √(2 rounds) less noise; it is only a matter of its size
         mechanism = "gram" if d <= GRAM_MAX_FEATURES else "product"
+    products = 2 * d + 1 + privacy.rounds * d * min(privacy.columns, d)
+    entries = LENGTHS + ((d + 1) * (d + 2) // 2 if mechanism == "gram" else products)
+    whole = multiplier_of(Budget(privacy.epsilon, privacy.delta), entries)
     lengths = 0.0 if privacy.clip is not None else FOR_LENGTHS
     moments = 0.0 if mechanism == "gram" else FOR_MOMENTS
     times = 1 if mechanism == "gram" else privacy.rounds

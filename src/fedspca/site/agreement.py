@@ -170,10 +170,12 @@ def _budget_objections(agreement: Agreement, policy: Policy) -> list[str]:
     return []
 
 
-def _privacy_problem(privacy: Mapping[str, Any] | None) -> str | None:
+def _privacy_problem(privacy: Any) -> str | None:
     """Return what is wrong with the settings that a site relies on; the coordinator checks the others."""
     if privacy is None:
         return None
+    if not isinstance(privacy, Mapping):
+        return "The settings of privacy must be a table."
     epsilon, delta, colluding = (privacy.get(name, 0) for name in ("epsilon", "delta", "colluding"))
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in (epsilon, delta)):
         return "Privacy needs epsilon and delta."

@@ -81,13 +81,16 @@ def epsilon_of(costs: list[Cost], delta: float) -> float:
         return math.inf
     multiplier = sum(cost.multiplier**-2 for cost in costs) ** -0.5
     slack, epsilon = sum(cost.slack for cost in costs), 0.0
-    for _ in range(3):  # noise that is within `slack` of a Gaussian costs (1 + e^ε) times as much of δ
+    for _ in range(100):  # noise that is within `slack` of a Gaussian costs (1 + e^ε) times as much of δ
         left = delta - (1 + math.exp(min(epsilon, 700.0))) * slack
         if left <= 0:
             return math.inf
+        before = epsilon
         with np.errstate(all="ignore"):  # it takes the logarithm of zero where there is very much noise
             epsilon = float(get_epsilon_gaussian(multiplier, left))
-    return epsilon
+        if epsilon <= before * (1 + 1e-12):
+            return epsilon
+    return math.inf
 
 
 def owners_budget(policy: Policy) -> Budget | None:

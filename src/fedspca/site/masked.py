@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from fedspca.site.errors import SiteRefusal
 from fedspca.site.masking import MaskingState, Party, certify, mask_terms, share, threshold_of, unmask
+from fedspca.site.masks import BrokenSecret
 from fedspca.wire import Message
 
 if TYPE_CHECKING:
@@ -20,6 +22,19 @@ COLLUDING = 1  # every site knows the noise that it added itself
 PROTOCOL = frozenset({"keys", "commitments", "shares"})  # arrays of a question that are about masks
 
 MaskedHandler: TypeAlias = "Callable[[Session, Message], Message]"
+
+
+def _safely(handler: MaskedHandler) -> MaskedHandler:
+    """Refuse where a key or a letter that came through the coordinator turns out to be no such thing."""
+
+    @wraps(handler)
+    def safe(session: "Session", message: Message) -> Message:
+        try:
+            return handler(session, message)
+        except BrokenSecret as error:
+            raise SiteRefusal(session.site.name, message.kind, f"{error}.") from None
+
+    return safe
 
 
 def keys(session: "Session", _message: Message) -> Message:
@@ -57,7 +72,10 @@ def unmasked(session: "Session", message: Message) -> Message:
     return reply
 
 
-MASKED: dict[str, MaskedHandler] = {"keys": keys, "shares": shares, "masked": masked, "unmask": unmasked}
+MASKED: dict[str, MaskedHandler] = {
+    kind: _safely(handler)
+    for kind, handler in {"keys": keys, "shares": shares, "masked": masked, "unmask": unmasked}.items()
+}
 
 
 def noise_among(agreement: "Agreement") -> int:

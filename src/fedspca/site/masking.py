@@ -205,6 +205,8 @@ def mask_terms(
     number, present = message.number("round"), _names(party, message, "present")
     if state.ready.get("round") != number:
         raise SiteRefusal(party.name, query.name, f"the secrets of round {number} were not shared before it.")
+    if not set(present) <= set(state.ready["sites"]):
+        raise SiteRefusal(party.name, query.name, "a site is named with whom no secrets were shared.")
     keys = rows_of_bytes(message, "keys", KEY, len(present))
     commitments = rows_of_bytes(message, "commitments", KEY, len(present))
     sealed = rows_of_bytes(message, "shares", SEALED, len(present))

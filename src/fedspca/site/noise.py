@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import Rows, row_blocks
+from fedspca.linalg.operators import BLOCK_BYTES, Rows, row_blocks
 from fedspca.site.ledger import Cost
 
 Array = NDArray[np.float64]
@@ -27,19 +27,32 @@ Array = NDArray[np.float64]
 MARGIN = 1e-3  # for the rounding of long sums, whose last digits depend on every row
 FINE = 1 << 20  # the fewest units of the grid in one standard deviation
 EXACT = float(1 << 53)  # above it a double does not hold every integer
+LARGEST = 1e150  # its square is still a number
+LARGEST_GRID = 200
 CHUNK = 20_000
 
 
 def clipped_rows(rows: Rows, centre: Array, scale: Array, clip: float) -> Iterator[Array]:
     """Yield the rows in blocks, centred and scaled as stated, each shortened to length ``clip`` if it is longer.
 
-    A missing value stands at the centre.
+    A missing value stands at the centre. A value beyond all bounds, as a hostile scale could make it, is held, so that
+    no row is infinitely long.
     """
-    for block in row_blocks(rows, centre):
-        dense = block if isinstance(block, np.ndarray) else block.toarray()
-        seen = (dense - centre) / scale
+    for dense in _dense_blocks(rows, centre):
+        with np.errstate(over="ignore"):
+            seen = np.clip((dense - centre) / scale, -LARGEST, LARGEST)
         lengths = np.sqrt(np.einsum("ij,ij->i", seen, seen))
         yield seen * np.minimum(1.0, clip / np.maximum(lengths, np.finfo(float).tiny))[:, None]
+
+
+def _dense_blocks(rows: Rows, centre: Array) -> Iterator[Array]:
+    for block in row_blocks(rows, centre):
+        if isinstance(block, np.ndarray):
+            yield block.astype(np.float64, copy=False)
+            continue
+        step = max(1, BLOCK_BYTES // (8 * len(centre)))  # many sparse rows would be large once they are dense
+        for start in range(0, block.shape[0], step):
+            yield block[start : start + step].toarray()
 
 
 def packed(matrix: Array) -> Array:
@@ -101,7 +114,13 @@ def length_counts(rows: Rows, centre: Array, scale: Array, edges: Array) -> Arra
 
 
 def cost(entries: int, sensitivity: float, sigma: float, grid: int, among: int) -> Cost:
-    """Return what a release of so many entries costs, if one row can change it by ``sensitivity`` before rounding."""
+    """Return what a release of so many entries costs, if one row can change it by ``sensitivity`` before rounding.
+
+    Discrete Gaussians of several sites add up to one, to within exp(−π²σ²), nothing for a σ of 2²⁰ units. Its distance
+    from a Gaussian that is rounded, which hides as well as the Gaussian itself, is counted as slack.
+    """
+    if entries < 1 or grid > LARGEST_GRID:
+        raise ValueError("there is nothing to release, or on no grid")
     unit = 2.0**-grid
     change = sensitivity * (1 + MARGIN) + unit * math.sqrt(entries)  # each entry may be rounded the other way
     steps = sigma / math.sqrt(max(among, 1)) / unit

@@ -245,7 +245,7 @@ def _noised(data: SiteData, query: Query, values: Array) -> Array:
     """Add this site's part of the noise: so many sites add theirs, and the variances add up."""
     try:
         return noised(values, _number(query, "sigma") / _number(query, "among") ** 0.5, int(query.scalars["grid"]))
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:
         raise InvalidQuery(data.site, query.name, f"{error}.") from None
 
 

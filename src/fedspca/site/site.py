@@ -110,7 +110,7 @@ class Site:
             raise SiteRefusal(self.name, query.name, reason)
         try:
             self.ledger.charge(question.cost(self.n_features, query), query.name, fingerprint(query), purpose)
-        except ValueError as error:  # the budget is spent, or the noise is not of a form that can be accounted for
+        except (ValueError, ArithmeticError) as error:  # the budget is spent, or nobody can say what this would cost
             raise SiteRefusal(self.name, query.name, f"{error}.") from None
 
     def answer_alone(self, query: Query) -> Terms:
