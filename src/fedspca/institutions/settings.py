@@ -16,7 +16,6 @@ OPENING = """\
 # Owners sign what is in this file: a change after they approved asks for their approval again.
 """
 SEARCH = 20  # directions that a solver asks about beyond three times the components
-LARGEST_EPSILON = 16.0
 AFTER = 60  # questions for the figures beside the loadings, and for the path
 ROUNDS = {"exact": 100, "faspca": 1000, "fsspca": 1000}
 QUESTIONS = {
@@ -75,10 +74,6 @@ class JointStudy(Fit):
         """Return what is promised to every row, checked; None if nothing is."""
         if self.epsilon is None:
             return None
-        if self.epsilon > LARGEST_EPSILON:
-            raise ValueError(
-                f"An ε above {LARGEST_EPSILON:g} promises nothing. Got {self.epsilon:g}; leave it out instead."
-            )
         promised: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "mechanism": self.mechanism}
         if self.clip is not None:
             promised["clip"] = self.clip
