@@ -55,6 +55,29 @@ class Federation(Protocol):
         """Ask every site and return the sum of their terms, or raise a :class:`~fedspca.site.errors.SiteError`."""
 
 
+class Around:
+    """A federation around another one: the same sites and features.
+
+    Parameters
+    ----------
+    federation : Federation
+        The one inside.
+    """
+
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites take part."""
+        return self._federation.n_sites
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that all sites share, in order."""
+        return self._federation.feature_names
+
+
 class FederationError(RuntimeError):
     """The federation as a whole cannot do what was asked."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedspca.federation.base import Aggregate, Federation
+from fedspca.federation.base import Aggregate, Around, Federation
 from fedspca.federation.journal import Journal
 from fedspca.files import new_file
 from fedspca.site.queries import Query
@@ -23,7 +23,7 @@ PAUSE = 0.25  # seconds between writing snapshots of the sites: a killed fit rep
 SHARE = 20  # and no more than one part in so many of the time goes into writing them
 
 
-class CheckpointedFederation:
+class CheckpointedFederation(Around):
     """Sites in this process, whose answers are kept in a folder until the fit is done.
 
     Parameters
@@ -43,7 +43,7 @@ class CheckpointedFederation:
     def __init__(
         self, federation: Federation, sites: Iterable[Site], folder: Path, identity: str, *, pause: float = PAUSE
     ) -> None:
-        self._federation = federation
+        super().__init__(federation)
         self._sites = sorted(sites, key=lambda site: site.name)
         self._pause = pause
         self._number = 0
@@ -51,16 +51,6 @@ class CheckpointedFederation:
         self._due = time.monotonic() + pause
         self._journal = Journal(folder, identity)
         self._replayed = self._begin()
-
-    @property
-    def n_sites(self) -> int:
-        """How many sites take part."""
-        return self._federation.n_sites
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The features that all sites share."""
-        return self._federation.feature_names
 
     @property
     def replayed(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedspca.federation.base import Aggregate, FederationError
 from fedspca.files import new_file
-from fedspca.site.queries import Query
+from fedspca.site.queries import Query, fingerprint
 from fedspca.wire import Message, WireError, decode, encode
 
 IDENTITY = "study.json"
@@ -105,12 +105,3 @@ def _identity(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         raise InvalidCheckpoint(f"{path}: the file was cut off or altered, so it cannot be continued from.") from None
-
-
-def fingerprint(query: Query) -> str:
-    """Return a hash of a question and everything in it."""
-    digest = hashlib.sha256(json.dumps([query.name, sorted(query.scalars.items())]).encode())
-    for name, array in sorted(query.arrays.items()):
-        digest.update(f"{name}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

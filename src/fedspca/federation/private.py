@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.federation.base import Aggregate, Federation, FederationError
+from fedspca.federation.base import Aggregate, Around, Federation, FederationError
 from fedspca.linalg.operators import DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
 from fedspca.site.agreement import Agreement
@@ -199,7 +199,7 @@ class Release:
         return np.asarray(self.vectors @ (self.values[:, None] * (self.vectors.T @ x)))
 
 
-class PrivateFederation:
+class PrivateFederation(Around):
     """A federation that spends a budget once, then answers every question from what was released.
 
     Parameters
@@ -222,12 +222,12 @@ class PrivateFederation:
         among: int = 1,
         notice: Callable[[str], object] = lambda _: None,
     ) -> None:
+        super().__init__(federation)
         d = len(federation.feature_names)
         self.privacy = privacy
         self.plan = make_plan(privacy, d, math.sqrt(max(1.0, federation.n_sites / among)))
         self.centre = _per_feature("centre", privacy.centre, d)
         self.scale = _per_feature("scale", privacy.scale, d)
-        self._federation = federation
         self._among = among
         self._notice = notice
         self._costs: dict[str, list[Cost]] = {}
@@ -236,16 +236,6 @@ class PrivateFederation:
         self._traffic = [0, 0]
         if not (self.scale > 0).all():
             raise ValueError("The stated scale of every feature must be positive.")
-
-    @property
-    def n_sites(self) -> int:
-        """How many sites take part."""
-        return self._federation.n_sites
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The features that all sites share."""
-        return self._federation.feature_names
 
     @property
     def lost(self) -> dict[str, str]:

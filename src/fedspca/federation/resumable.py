@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from fedspca.federation.base import Aggregate, Federation
+from fedspca.federation.base import Aggregate, Around, Federation
 from fedspca.federation.journal import Journal
 from fedspca.federation.remote import RosterChanged
 from fedspca.site.queries import Query
@@ -21,7 +21,7 @@ class Conversing(Federation, Protocol):
         """Go on from where a snapshot was taken."""
 
 
-class ResumableFederation:
+class ResumableFederation(Around):
     """Sites on other machines, whose sums are kept. What was answered before is not asked again.
 
     Parameters
@@ -32,21 +32,13 @@ class ResumableFederation:
         Where the sums are kept.
     """
 
+    _federation: Conversing
+
     def __init__(self, federation: Conversing, journal: Journal) -> None:
-        self._federation = federation
+        super().__init__(federation)
         self._journal = journal
         self._number = 0
         self.replayed = len(journal)
-
-    @property
-    def n_sites(self) -> int:
-        """How many sites take part."""
-        return self._federation.n_sites
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The features that the sites agreed on."""
-        return self._federation.feature_names
 
     @property
     def lost(self) -> dict[str, str]:
