@@ -59,6 +59,10 @@ class JointStudy(Fit):
         "A CSV with feature, centre and scale: what is known of features without looking at these rows.",
         example='"reference-ranges.csv"',
     )
+    colluding: int = setting("privacy", "How many sites may tell their noise without harm to the others' rows.", 1)
+    expected_rows: int | None = setting(
+        "privacy", "About how many rows there are in all, to predict the error.", example="20000"
+    )
     mechanism: str = setting("privacy", "gram (one release), product (for many features), or auto.", "auto")
 
     def fit_settings(self) -> dict[str, Any]:
@@ -74,9 +78,8 @@ class JointStudy(Fit):
         """Return what is promised to every row, checked; None if nothing is."""
         if self.epsilon is None:
             return None
-        promised: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "mechanism": self.mechanism}
-        if self.clip is not None:
-            promised["clip"] = self.clip
+        names = ("epsilon", "delta", "mechanism", "clip", "colluding", "expected_rows")
+        promised = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.stated is not None:
             promised |= _stated(home / self.stated, features)
         Privacy.from_mapping(promised)
@@ -94,7 +97,7 @@ class JointStudy(Fit):
             fit=self.fit_settings(),
             questions=self._questions(),
             max_rounds=rounds + AFTER,
-            max_components=min(len(features), 3 * self.components + SEARCH),
+            max_components=min(len(features), 3 * self.components + SEARCH),  # noised products take twelve
             masked=self.masked,
             privacy=self._privacy(home, features),
             min_sites=self.min_sites,
