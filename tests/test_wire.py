@@ -76,6 +76,7 @@ def forged(header, body=b""):
     [
         ({"kind": "ask", "fields": {}, "arrays": [["x", "<f8", [10**6, 10**6]]]}, "longer than the message"),
         ({"kind": "ask", "fields": {}, "arrays": [["x", "<f8", [2**40, 2**40, 2**40]]]}, "longer than the message"),
+        ({"kind": "ask", "fields": {}, "arrays": [["x", "<f8", [0, 2**47, 2**47]]]}, "longer than the message"),
         ({"kind": "ask", "fields": {}, "arrays": [["x", "|O", [1]]]}, "type that does not travel"),
         ({"kind": "ask", "fields": {}, "arrays": [["x", "<f8", [-1]]]}, "no shape"),
         ({"kind": "ask", "fields": {}, "arrays": [["x", "<f8", [True]]]}, "no shape"),

@@ -1,7 +1,9 @@
 """A study between institutions with real processes: TLS, node authentication, signatures, faults."""
 
 import os
+import re
 import signal
+import subprocess
 
 import numpy as np
 import pytest
@@ -61,7 +63,8 @@ def test_faspca_too(three):
 
 def test_replayed_altered_and_hostile_letters_are_refused_and_logged(three):
     """Handed to the guard at its own door, as whoever has taken over the server could."""
-    arguments = next(line for line in os.popen("pgrep -af flower-supernode") if str(three.home / "north") in line)
+    found = subprocess.run(["pgrep", "-af", "flower-supernode"], capture_output=True, text=True, check=True).stdout
+    arguments = next(line for line in found.splitlines() if str(three.home / "north") in line)
     door = arguments.split("socket=")[1].strip().strip("'\"")
     public = three.folder.agreement().sites["north"]
     coordinator = three.folder.identity
@@ -86,8 +89,6 @@ def test_replayed_altered_and_hostile_letters_are_refused_and_logged(three):
         ),
         ({"query": "moments", "run": "../../run"}, "32 letters|32 hexadecimal"),
     ):
-        import re
-
         assert re.search(words, reply(coordinator.sign(encode(Message("ask", {**heading, **fields})))).fields["reason"])
     assert "not JSON" in reply(coordinator.sign(b"fedspca1\x03\x00\x00\x00\x80\x04\x95")).fields["reason"]
     assert [line["verdict"] for line in three.log("north")][-5:] == ["refused"] * 5
@@ -106,7 +107,7 @@ def test_the_coordinator_killed_at_every_round_goes_on_to_the_same_bits(three):
         run.kill()  # who watches it need not wait until Flower has noticed
         run.communicate()
         (three.folder.flower / "current-run.json").unlink(missing_ok=True)
-        run = three.start("study", "resume", "trial")
+        run = three.start("study", "resume", "trial", "--wait", "120")
     said = run.communicate(timeout=400)[0]
     assert run.returncode == 0, said
     assert model(three).components.tobytes() == three.reference.components.tobytes()
@@ -114,7 +115,7 @@ def test_the_coordinator_killed_at_every_round_goes_on_to_the_same_bits(three):
 
 
 def test_the_server_killed_and_started_again(three):
-    reference = model(three).components.tobytes()
+    reference = three.reference.components.tobytes()
     run = three.start("study", "run", "trial")
     three.wait(lambda: three.kept() >= 3, 240)
     kept = three.kept()
@@ -153,7 +154,7 @@ def lose(study, when):
 
 
 def test_a_lost_site_is_waited_for(three):
-    reference = model(three).components.tobytes()
+    reference = three.reference.components.tobytes()
     run = lose(three, "during")
     three.back("north")
     said = run.communicate(timeout=400)[0]

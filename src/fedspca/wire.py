@@ -127,7 +127,8 @@ def _arrays(described: list[Any], data: bytes, start: int) -> tuple[dict[str, ND
             raise WireError(f"A message with two arrays called {name!r}.")
         count = math.prod(shape)  # Python's integers do not overflow
         size = count * np.dtype(dtype).itemsize
-        if size > len(data) - start:
+        widest = math.prod(max(side, 1) for side in shape)  # an empty array may still have a side that is too long
+        if size > len(data) - start or widest > MAX_BYTES:
             raise WireError(f"A message whose array {name!r} of shape {tuple(shape)} is longer than the message.")
         arrays[name] = np.frombuffer(data, dtype, count, start).reshape(shape)
         start += size

@@ -109,7 +109,7 @@ class FederationContract(ABC):
     @pytest.mark.parametrize(
         ("policy", "words"),
         [
-            (Policy(min_rows=4), "3 rows"),
+            (Policy(min_rows=4), "fewer rows than the 4"),
             (Policy(allowed_queries={"deviations"}), "allows only deviations"),
         ],
     )

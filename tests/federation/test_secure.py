@@ -9,12 +9,12 @@ from contracts.federation import D, FederationContract, make_sites, pooled
 from fedspca import FASPCA, FSSPCA, ExactSPCA, LocalFederation, Query, Site, SiteRefusal
 from fedspca.federation import FederationError
 from fedspca.federation.conversation import Conversation, SiteLost
-from fedspca.federation.secure import Scale, SecureFederation, secure_federation
 from fedspca.linalg.operators import Frame
 from fedspca.privacy.attack import reconstruct
 from fedspca.site import masking
+from fedspca.site.endpoint import Session
 from fedspca.site.fixed_point import WIDE, Coding, decode_terms, encode_terms, layout
-from fedspca.site.identity import split_letter
+from fedspca.site.identity import Identity, split_letter
 from fedspca.site.masking import threshold_of
 from fedspca.solvers.start import frame_arrays
 from fedspca.wire import decode
@@ -274,7 +274,8 @@ def test_the_attack_learns_no_more_than_the_aggregate():
     shapes = {name: value.shape for name, value in asked[0][1].arrays.items()}
     segments = layout(shapes, scale.codings(asked[0][0], 3))
     mine = [message.arrays["vector"] for site, message in channel.replies("masked") if site == "s1"]
-    from_masked = error([decode_terms(vector, segments) for vector in mine])
+    # the last place would say that the numbers do not fit; whoever guesses takes them for numbers all the same
+    from_masked = error([decode_terms(np.append(vector[:-1], np.uint64(0)), segments) for vector in mine])
     aggregate = sum(part.T @ part for part in parts) / 3
     knowing_the_aggregate = np.linalg.norm(aggregate - target) / np.linalg.norm(target)
     assert from_masked > knowing_the_aggregate
@@ -349,13 +350,56 @@ def test_no_site_tells_both_secrets_of_another():
             )
 
 
-def test_terms_that_exceed_the_bound_are_refused():
-    federation = secure_federation(make_sites())
+def test_numbers_that_do_not_fit_are_counted_under_masks_and_nobody_is_named():
+    federation, channel = watched(make_sites())
     federation._scale.codings = lambda query, sites: dict.fromkeys(("rows", "counts", "sums"), Coding(1, 62))
-    with pytest.raises(SiteRefusal, match="bound of"):
+    with pytest.raises(FederationError, match=r"numbers of 4 site\(s\) do not fit"):
         federation.sum(Query("moments"))
+    assert all(message.kind != "refused" for _, message in channel.replies("masked"))
     del federation._scale.codings
-    assert federation.sum(Query("moments")).number("rows") == len(pooled(make_sites()))  # a refusal ends one round only
+    assert federation.sum(Query("moments")).number("rows") == len(pooled(make_sites()))  # it ends one round only
+
+
+def test_sites_that_are_asked_different_things_have_masks_that_do_not_cancel():
+    """Else a coordinator could ask one site for its covariance, the others for zeros, and call that a sum."""
+    sites = make_sites(sizes=(5, 7, 9))
+    federation = secure_federation(sites)
+    d = sites[0].n_features
+    federation.sum(Query("moments"))
+    federation.sum(Query("deviations", {"mean": np.zeros(d)}))
+    frame = frame_arrays(Frame(np.zeros(d), np.ones(d), np.zeros((d, 0))))
+    asked = federation._questions
+
+    def differently(ready, query, codings):
+        contents = asked(ready, query, codings)
+        for name in list(contents)[1:]:
+            fields, arrays = contents[name]
+            contents[name] = (fields, {**arrays, "directions": np.zeros((d, d))})
+        return contents
+
+    federation._questions = differently
+    query = Query("gram_product", {**frame, "directions": np.eye(d)}, {"precision": "float64"})
+    target = sites[0]._data.rows.T @ sites[0]._data.rows
+    try:
+        found = federation.sum(query)["product"]
+    except FederationError:
+        return  # what is left of the masks may also stand in the place that counts who could not answer
+    assert np.linalg.norm(found - target) > 1e3 * np.linalg.norm(target)
+
+
+@pytest.mark.parametrize(("on_dropout", "allowed"), [("wait", False), ("abort", False), ("continue", True)])
+def test_a_consensus_shrinks_only_where_the_owners_agreed_to_go_on(on_dropout, allowed):
+    from fedspca.site.agreement import Agreement
+    from fedspca.site.masked import _party
+
+    sites = make_sites(sizes=(5, 7, 9, 4))
+    key = Identity.new().public
+    agreement = Agreement(
+        "s", key, {s.name: key for s in sites}, sites[0].feature_names, {}, min_sites=3, on_dropout=on_dropout
+    )
+    session = Session(agreement, sites[0], Identity.new(), run="0" * 32)
+    assert ("faspca_step" in _party(session).survives) is allowed
+    assert "private_gram" in _party(session).survives
 
 
 class Naming(SecureFederation):

@@ -122,7 +122,7 @@ def test_a_policy_that_refuses_says_why(files):
     folder = StudyFolder.create(files / "trial", study())
     sites = {name: join(folder, files, name, "min_rows = 50" if name == "north" else "") for name in SITES}
     channel = LocalChannel({name: site.endpoint() for name, site in sites.items()})
-    with pytest.raises(FederationError, match="north: it holds 25 rows and its policy requires at least 50"):
+    with pytest.raises(FederationError, match="north: it holds fewer rows than the 50 that its policy requires"):
         run_study(folder, channel, "run")
 
 
@@ -383,6 +383,21 @@ class TestCommands:
         run("site", "init", "east.csv", "-o", "east")
         assert "no invitation yet" in run("site", "join", "--site", "east", code=1)
         assert "it is there already" in run("site", "init", "east.csv", "-o", "east", code=1)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (("--sites", "a,b,c", "--port", "-1"), "port must be from 1 to 65535"),
+            (("--sites", "a,b,c", "--on-dropout", "pray"), "on_dropout must be one of"),
+            (("--sites", "a,b"), "min_sites is 3 and there are 2 sites"),
+            (("--sites", "a,a,b"), "list of different names"),
+            ((), "list of different names"),
+            (("--sites", "a,b,c", "--solver", "magic"), "no solver"),
+        ],
+    )
+    def test_settings_with_which_no_study_can_start_are_refused_at_once(self, run, files, options, words):
+        assert words in run("study", "init", "heart", *options, code=1)
+        assert not (files / "heart").exists()
 
     def test_the_plain_commands_can_be_seen(self, run):
         run("study", "init", "heart", "--sites", "east,north,south", "--port", "4433")

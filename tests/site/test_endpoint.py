@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedspca import Policy, Site
-from fedspca.site.agreement import InvalidAgreement, objections, read_agreement
+from fedspca.site.agreement import InvalidAgreement, objections, owners_objections, read_agreement
 from fedspca.site.endpoint import Endpoint
 from fedspca.site.identity import Identity, InvalidSignature, fingerprint, signed_payload
 from fedspca.site.store import FolderStore
@@ -307,10 +307,19 @@ def test_objections_name_what_the_policy_refuses():
         epsilon=1.0,
     )
     found = " ".join(objections(agreement, policy, rows=20, features=site.feature_names))
-    for words in ("20 rows", "1 sites", "masks", "curvature", "100 questions", "30 directions", "differential privacy"):
+    for words in (
+        "fewer rows than the 50",
+        "1 sites",
+        "masks",
+        "curvature",
+        "100 questions",
+        "30 directions",
+        "differential privacy",
+    ):
         assert words in found
     assert objections(agreement, Policy(), rows=20, features=site.feature_names) == []
-    assert "not more than the 1 components" in objections(agreement, Policy(), rows=1, features=site.feature_names)[0]
+    assert "not more than the 1 components" in owners_objections(agreement, rows=1)[0]
+    assert owners_objections(agreement, rows=2) == []
 
 
 @given(
@@ -348,6 +357,70 @@ def test_terms_with_a_wrong_part_are_refused_or_the_same_kind_of_terms(name, val
     content[name] = value
     with contextlib.suppress(InvalidAgreement):
         assert read_agreement(json.dumps(content)).text()
+
+
+def test_no_number_of_rows_travels_before_an_owner_approves():
+    """A refusal that depended on what was proposed could be asked until it told how many rows there are."""
+    from dataclasses import replace
+
+    site = Site("north", rows(n=37))
+    door = doors([site])["north"]
+    said = set()
+    for components in (1, 36, 37, 10**9):
+        agreement = replace(agreement_for([site]), fit={"components": components})
+        text = np.frombuffer(agreement.text().encode(), np.uint8)
+        door.study = agreement.hash
+        answer = reply(door, kind="propose", arrays={"agreement": text})
+        said.add((answer.kind, answer.fields.get("reason")))
+    assert said == {("proposal", None)}
+
+
+def test_whatever_fails_inside_is_logged_and_told_by_its_kind_alone(door):
+    huge = {"query": "faspca_step", "arrays": {"z": np.full((D, 2), 1e308), **FRAME, "start": np.full((D, 2), 1e308)}}
+    scalars = {"rho": 1.0, "seed": 0, "deflation": "orthogonal", "iteration": 0}
+    with np.errstate(all="ignore"):
+        answer = reply(door, scalars=scalars, **huge)
+    assert answer.kind in {"refused", "terms"}
+    deep = {}
+    for _ in range(600):
+        deep = {"x": deep}
+    for content in (
+        json.dumps({"study": "\ud800", "fit": {}}),
+        json.dumps({"fit": deep}),
+        agreement_for([door.site]).text().replace('"trial"', '"tri\\u001b[8mal"'),
+    ):
+        text = np.frombuffer(content.encode(), np.uint8)
+        assert reply(door, kind="propose", arrays={"agreement": text}).kind == "refused"
+    assert all(len(line.get("reason", "")) <= 1000 for line in door.audit.lines())
+
+
+def test_a_policy_made_stricter_after_the_approval_counts(tmp_path):
+    site = Site("north", rows(), policy=Policy(masking=False))
+    agreement = agreement_for([site])
+    store = FolderStore(tmp_path, KEYS[0])
+    store.propose(agreement)
+    store.approve(agreement)
+    for policy, kind in ((Policy(), "terms"), (Policy(masking=True), "refused"), (Policy(min_sites=3), "refused")):
+        door = Endpoint(Site("north", rows(), policy=policy), KEYS[0], COORDINATOR.public, store)
+        door.study = agreement.hash
+        assert reply(door).kind == kind
+
+
+def test_what_was_answered_is_remembered_after_a_withdrawal(tmp_path):
+    site = Site("north", rows())
+    agreement, other = agreement_for([site]), agreement_for([site], max_rounds=7)
+    store = FolderStore(tmp_path, KEYS[0])
+    store.propose(agreement)
+    store.approve(agreement)
+    door = Endpoint(site, KEYS[0], COORDINATOR.public, store)
+    door.study = agreement.hash
+    assert reply(door, number=3).kind == "terms"
+    store.withdraw(agreement)
+    store.propose(other)
+    store.approve(agreement)
+    again = Endpoint(Site("north", rows()), KEYS[0], COORDINATOR.public, store)
+    again.study = agreement.hash
+    assert "is over" in reply(again, number=2).fields["reason"]
 
 
 def test_keys_are_kept_and_known_by_their_fingerprint(tmp_path):

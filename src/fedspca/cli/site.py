@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from fedspca.cli.options import AsJson, settings_as_options
-from fedspca.cli.output import cells, console, notes, print_json, table
+from fedspca.cli.output import cells, console, notes, print_json, table, visible
 from fedspca.institutions.owner import SiteFolder
 from fedspca.institutions.words import in_words
-from fedspca.site.agreement import objections
+from fedspca.site.agreement import objections, owners_objections
 from fedspca.site.identity import fingerprint
 from fedspca.study.settings import Study
 
@@ -84,13 +84,14 @@ def show(site: At = HERE, as_json: AsJson = False) -> None:
     approved = folder.store.approved(agreement.hash) is not None
     rows = folder.open_site()
     found = objections(agreement, folder.policy, rows=rows.n_rows, features=agreement.features)
+    found += owners_objections(agreement, rows.n_rows)
     if as_json:
         print_json({"agreement": agreement.hash, "approved": approved, "words": in_words(agreement, name)})
         return
     for paragraph in in_words(agreement, name):
-        console().print(paragraph, soft_wrap=True)
+        console().print(visible(paragraph), soft_wrap=True)
     for objection in found:
-        console().print(f"Your policy refuses it: {objection}.", soft_wrap=True)
+        console().print(f"What speaks against it: {visible(objection)}.", soft_wrap=True)
     state = "You have approved it." if approved else f"You have not approved it: fedspca site approve{_at(site)}"
     console().print(state, soft_wrap=True)
 
@@ -113,9 +114,11 @@ def approve(
         folder.store.withdraw(agreement)
         console().print(f"Withdrawn: the site answers nothing more of study {agreement.study!r}.", soft_wrap=True)
         return
+    if found := owners_objections(agreement, folder.open_site().n_rows):
+        raise ValueError(f"{found[0]}, so their covariance would tell the rows themselves.")
     if not yes:
         for paragraph in in_words(agreement, folder.invitation.site):
-            console().print(paragraph, soft_wrap=True)
+            console().print(visible(paragraph), soft_wrap=True)
         typer.confirm("Approve it?", abort=True)
     folder.store.approve(agreement)
     console().print(f"Approved: study {agreement.study!r}, hash {agreement.hash}.", soft_wrap=True)
@@ -161,7 +164,8 @@ def _stay(folder: SiteFolder) -> None:
 
     def heard(line: Mapping[str, Any]) -> None:
         asked = line.get("query") or line.get("kind", "?")
-        notes().print(f"{line['time'][11:19]} {asked}: {line['verdict']}, {released(line)}", soft_wrap=True)
+        text = f"{line['time'][11:19]} {asked}: {line['verdict']}, {released(line)}"
+        notes().print(visible(text), soft_wrap=True)
 
     try:
         keep_connected(folder, lambda text: notes().print(text, soft_wrap=True), heard, stop)

@@ -8,7 +8,7 @@ import typer
 
 from fedspca.cli.fit import INTERRUPTED
 from fedspca.cli.options import AsJson, settings_as_options
-from fedspca.cli.output import cells, console, notes, print_json, table
+from fedspca.cli.output import cells, console, notes, print_json, table, visible
 from fedspca.cli.show import print_loadings, summary
 from fedspca.institutions.coordinator import StudyFolder
 from fedspca.institutions.settings import JointStudy
@@ -216,7 +216,7 @@ def _show(event: Mapping[str, Any]) -> None:
         text = event["text"]
     else:
         return
-    notes().print(text, soft_wrap=True)
+    notes().print(visible(text), soft_wrap=True)
 
 
 def _engine(study: StudyFolder, *, simulated: bool = False) -> Any:

@@ -18,9 +18,9 @@ from fedspca.federation.conversation import Content, Conversation, Replies, Site
 from fedspca.site.agreement import Agreement
 from fedspca.site.endpoint import Endpoint, put_question
 from fedspca.site.errors import InvalidQuery
-from fedspca.site.fixed_point import WIDE, Coding, Segment, Words, add_into, decode_terms, layout
+from fedspca.site.fixed_point import WIDE, Coding, FixedPointOverflow, Segment, Words, add_into, decode_terms, layout
 from fedspca.site.identity import Identity
-from fedspca.site.masking import SURVIVES, own_key, pair_key, rows_of_bytes, threshold_of
+from fedspca.site.masking import SURVIVES, own_key, pair_key, rows_of_bytes, tag_of, threshold_of
 from fedspca.site.masks import KEY, SEALED, SEED, derive, join, key_stream, public_key
 from fedspca.site.queries import QUERIES, Query, random_directions
 from fedspca.site.site import Site
@@ -103,8 +103,12 @@ class SecureFederation:
         contents = self._questions(ready, query, codings)
         answers = self._gather("masked", contents, query, segments[-1].stop)
         self._ready = _collected(answers, ready.sites)
-        total = self._unmasked(ready, answers, segments, query)
-        arrays = decode_terms(total, segments)
+        about = tag_of(query, codings, ready.sites)
+        total = self._unmasked(ready, answers, segments, query, about)
+        try:
+            arrays = decode_terms(total, segments)
+        except FixedPointOverflow as error:
+            raise FederationError(f"{query.name!r}: {error} Check the units of the columns.") from None
         self._scale.learn(query, arrays)
         up = next(iter(answers.values())).arrays
         down = contents[self.sites[0]][1]
@@ -151,7 +155,9 @@ class SecureFederation:
             contents[site] = (fields, {**arrays, "keys": keys, "commitments": commitments, "shares": letters})
         return contents
 
-    def _unmasked(self, ready: Secrets, answers: Mapping[str, Message], segments: list[Segment], query: Query) -> Words:
+    def _unmasked(
+        self, ready: Secrets, answers: Mapping[str, Message], segments: list[Segment], query: Query, about: str
+    ) -> Words:
         """Take the masks off the sum of those who answered."""
         survivors = sorted(answers)
         total = np.zeros(segments[-1].stop, np.uint64)
@@ -159,7 +165,7 @@ class SecureFederation:
             add_into(total, answers[site].arrays["vector"], segments)
         fields = {"survivors": survivors, "query": query.name}
         shares = self._helped(dict.fromkeys(survivors, (fields, {})), query, len(ready.sites))
-        context = (self._conversation.agreement.hash, self._conversation.run, self._round)
+        context = (self._conversation.agreement.hash, self._conversation.run, self._round, about)
         for row, site in enumerate(ready.sites):
             mine = {ready.recipients.index(helper): rows[row].tobytes() for helper, rows in shares.items()}
             seed = join(mine, self.threshold)

@@ -44,6 +44,7 @@ class StudyFolder:
         """Make the folder of a new study: keys, certificates, and an invitation to each site."""
         from fedspca.federation.flower.certificates import make_certificates
 
+        study.check()
         if path.exists():
             raise FileExistsError(f"{path}: it is there already. Choose another name.")
         coordinator = Identity.new()

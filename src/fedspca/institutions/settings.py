@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedspca.federation.private import Privacy
-from fedspca.site.agreement import Agreement
+from fedspca.site.agreement import ON_DROPOUT, Agreement
 from fedspca.site.queries import PRIVATE
 from fedspca.study.settings import Fit, read_settings, setting
 from fedspca.study.solvers import make_estimator
@@ -65,6 +65,19 @@ class JointStudy(Fit):
     )
     mechanism: str = setting("privacy", "gram (one release), product (for many features), or auto.", "auto")
 
+    def check(self) -> None:
+        """Raise a ValueError for settings with which no study can start."""
+        if len(set(self.sites)) != len(self.sites) or not self.sites:
+            raise ValueError("sites must be a list of different names.")
+        if self.min_sites > len(self.sites):
+            raise ValueError(f"min_sites is {self.min_sites} and there are {len(self.sites)} sites.")
+        if self.on_dropout not in ON_DROPOUT:
+            raise ValueError(f"on_dropout must be one of {', '.join(ON_DROPOUT)}. Got {self.on_dropout!r} instead.")
+        for name in ("port", "control_port"):
+            if not 0 < getattr(self, name) < 1 << 16:
+                raise ValueError(f"{name} must be from 1 to 65535. Got {getattr(self, name)} instead.")
+        make_estimator(self, [])  # settings that no solver takes
+
     def fit_settings(self) -> dict[str, Any]:
         """Return the settings of the fit alone."""
         return {name: getattr(self, name) for name in Fit.__dataclass_fields__}
@@ -87,7 +100,6 @@ class JointStudy(Fit):
 
     def agreement(self, coordinator: str, sites: dict[str, str], features: tuple[str, ...], home: Path) -> Agreement:
         """Return the terms that owners are asked to approve; files that the settings name are in ``home``."""
-        make_estimator(self, [])  # settings that no solver takes are refused now
         rounds = self.max_rounds or ROUNDS[self.solver]
         return Agreement(
             study=self.name,
@@ -123,6 +135,8 @@ def _stated(path: Path, features: tuple[str, ...]) -> dict[str, list[float]]:
 def read_joint_study(path: Path) -> JointStudy:
     """Read the coordinator's ``study.toml``."""
     study = read_settings(path, JointStudy, "fedspca study init")
-    if len(set(study.sites)) != len(study.sites) or not study.sites:
-        raise ValueError(f"{path}: sites must be a list of different names.")
+    try:
+        study.check()
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     return study

@@ -76,7 +76,7 @@ class Agreement:
     version: int = field(default=1)
 
     def __post_init__(self) -> None:
-        problem = self._problem() or _privacy_problem(self.privacy)
+        problem = self._problem() or _privacy_problem(self.privacy) or self._hidden()
         if problem is not None:
             raise InvalidAgreement(problem)
 
@@ -108,6 +108,12 @@ class Agreement:
         if len(self.sites) < self.min_sites:
             return f"The study has {len(self.sites)} sites and needs at least {self.min_sites}."
         return None
+
+    def _hidden(self) -> str | None:
+        shown = [self.study, *self.sites, *map(str, self.fit.values()), *map(str, (self.privacy or {}).values())]
+        if all(text.isprintable() for text in shown):
+            return None
+        return "The names and settings of a study must be plain text: an owner reads them in a terminal."
 
     def text(self) -> str:
         """Return the agreement as a text: always the same for the same terms."""
@@ -141,14 +147,7 @@ def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tup
     if features != agreement.features:
         found.append(_schema_difference(features, agreement.features))
     if rows < policy.min_rows:
-        found.append(f"it holds {rows} rows and its policy requires at least {policy.min_rows}")
-    components = agreement.fit.get("components", 1)
-    if isinstance(components, int) and rows <= components:
-        found.append(f"it holds {rows} rows, which are not more than the {components} components")
-    if agreement.min_sites < policy.min_sites:
-        found.append(f"the study may go on with {agreement.min_sites} sites and its policy requires {policy.min_sites}")
-    if policy.masking and not agreement.masked:
-        found.append("its policy requires masks, so that only the sum is seen, and the study has none")
+        found.append(f"it holds fewer rows than the {policy.min_rows} that its policy requires")
     if policy.allowed_queries is not None and (more := set(agreement.questions) - policy.allowed_queries):
         found.append(f"the study asks {', '.join(sorted(more))}, which its policy does not allow")
     if policy.max_rounds is not None and agreement.max_rounds > policy.max_rounds:
@@ -156,7 +155,25 @@ def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tup
     if policy.max_components is not None and agreement.max_components > policy.max_components:
         limit = policy.max_components
         found.append(f"the study asks about up to {agreement.max_components} directions and its policy allows {limit}")
+    return found + standing_objections(agreement, policy)
+
+
+def standing_objections(agreement: Agreement, policy: Policy) -> list[str]:
+    """Return those objections that no single question brings up again."""
+    found = []
+    if agreement.min_sites < policy.min_sites:
+        found.append(f"the study may go on with {agreement.min_sites} sites and its policy requires {policy.min_sites}")
+    if policy.masking and not agreement.masked:
+        found.append("its policy requires masks, so that only the sum is seen, and the study has none")
     return found + _budget_objections(agreement, policy)
+
+
+def owners_objections(agreement: Agreement, rows: int) -> list[str]:
+    """Return what speaks against terms for the owner's ears alone: it depends on the rows and on what is asked."""
+    components = agreement.fit.get("components", 1)
+    if isinstance(components, int) and rows <= components:
+        return [f"this site holds {rows} rows, which are not more than the {components} components"]
+    return []
 
 
 def _budget_objections(agreement: Agreement, policy: Policy) -> list[str]:

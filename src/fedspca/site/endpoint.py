@@ -10,6 +10,7 @@ other terms.
 """
 
 import hashlib
+import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.site.agreement import Agreement, InvalidAgreement, objections, read_agreement
+from fedspca.site.agreement import Agreement, InvalidAgreement, objections, read_agreement, standing_objections
 from fedspca.site.audit import Audit
 from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
 from fedspca.site.identity import Identity, InvalidSignature, signed_payload
@@ -31,7 +32,10 @@ from fedspca.site.store import Store
 from fedspca.wire import MAX_BYTES, Message, WireError, decode, encode
 
 MAX_RUNS = 1000
+LONGEST_REASON = 1000
 RUN = re.compile(r"[0-9a-f]{32}")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -169,8 +173,12 @@ class Endpoint:
                 message = decode(payload, self._max_bytes)
                 about |= _about(message)
                 return self._answered(message, hashlib.sha256(payload).hexdigest(), about)
-            except (WireError, InvalidSignature, InvalidAgreement, SiteError, MemoryError) as error:
+            except (WireError, InvalidSignature, InvalidAgreement, SiteError) as error:
                 return self._refused(error, about)
+            except Exception as error:  # whatever a letter brings about, the guard goes on, and the log knows of it
+                log.exception("A letter could not be answered")
+                self._session = None
+                return self._refused(SiteError(self.site.name, "?", f"it failed ({type(error).__name__})."), about)
 
     def _opened(self, letter: bytes) -> bytes:
         if len(letter) > self._max_bytes:
@@ -218,9 +226,10 @@ class Endpoint:
         if agreement.sites.get(self.site.name) != self.identity.public:
             raise InvalidAgreement(f"The agreement does not name site {self.site.name!r} with its own key.")
         self._arranged(agreement)
-        features = self.site.feature_names
-        if found := objections(agreement, self.site.policy, rows=self.site.n_rows, features=features):
-            raise SiteRefusal(self.site.name, "propose", "; ".join(found) + ".")
+        site = self.site
+        found = objections(agreement, site.policy, rows=site.n_rows, features=site.feature_names)
+        if found:
+            raise SiteRefusal(site.name, "propose", "; ".join(found) + ".")
         self._store.propose(agreement)
         state = "approved" if self._store.approved(agreement.hash) else "not approved"
         return Message("proposal", {"state": state, "agreement": agreement.hash})
@@ -263,6 +272,8 @@ class Endpoint:
 
     def _restored(self, agreement: Agreement) -> Session:
         self._arranged(agreement)
+        if found := standing_objections(agreement, self.site.policy):  # the policy may have changed since the approval
+            raise SiteRefusal(self.site.name, "run", "; ".join(found) + ".")
         kept = self._store.load(agreement.hash)
         session = Session(agreement, self.site, self.identity)
         if kept is None:
@@ -297,7 +308,7 @@ class Endpoint:
         return self.identity.sign(payload)
 
     def _refused(self, error: Exception, about: dict[str, Any]) -> bytes:
-        reason = error.reason if isinstance(error, SiteError) else str(error) or "there is not enough memory."
+        reason = (error.reason if isinstance(error, SiteError) else str(error))[:LONGEST_REASON]
         self.audit.add(verdict="refused", reason=reason, **about)
         about = {name: about[name] for name in ("study", "run", "round", "query") if name in about}
         fields = {**about, "error": type(error).__name__, "reason": reason, "sender": self.site.name}

@@ -33,6 +33,7 @@ class Coding(NamedTuple):
 
 
 WIDE = Coding(MAX_WORDS, 256)
+OVERFLOW = "could not answer"
 
 
 class Segment(NamedTuple):
@@ -46,32 +47,40 @@ class Segment(NamedTuple):
 
 
 def layout(shapes: Mapping[str, tuple[int, ...]], codings: Mapping[str, Coding]) -> list[Segment]:
-    """Place the arrays one after the other, in the order of their names."""
+    """Place the arrays one after the other, in the order of their names, and last the count of who could not answer."""
     segments: list[Segment] = []
     for name in sorted(shapes):
         start = segments[-1].stop if segments else 0
         stop = start + codings[name].words * prod(shapes[name])
         segments.append(Segment(name, shapes[name], codings[name], start, stop))
-    return segments
+    end = segments[-1].stop
+    return [*segments, Segment(OVERFLOW, (), Coding(1, 0), end, end + 1)]
 
 
 def encode_terms(terms: Mapping[str, NDArray[np.floating]], segments: list[Segment], sites: int) -> Words:
-    """Return one vector of integers for all terms; :class:`FixedPointOverflow` if one exceeds its bound."""
+    """Return one vector of integers for all terms; if one exceeds its bound, zeros, and a one in the last place.
+
+    A refusal would tell the coordinator something of this site alone; the last place is summed under masks as well, so
+    that all it learns is how many sites had numbers that do not fit.
+    """
     vector = np.zeros(segments[-1].stop, np.uint64)
-    for name, _, coding, start, stop in segments:
+    for name, _, coding, start, stop in segments[:-1]:
         values = np.asarray(terms[name], np.float64).ravel()
-        limit = coding.limit(sites)
-        if not np.all(np.abs(values) < limit):  # NaN is not below either
-            raise FixedPointOverflow(f"a number in {name!r} is not below the bound of {limit:.3g} that was agreed")
+        if not np.all(np.abs(values) < coding.limit(sites)):  # NaN is not below either
+            vector[:] = 0
+            vector[-1] = 1
+            return vector
         vector[start:stop] = to_words(values, coding).ravel()
     return vector
 
 
 def decode_terms(vector: Words, segments: list[Segment]) -> dict[str, Array]:
-    """Return the arrays that a vector of sums stands for."""
+    """Return the arrays that a vector of sums stands for; :class:`FixedPointOverflow` if numbers did not fit."""
+    if vector[-1]:
+        raise FixedPointOverflow(f"The numbers of {int(vector[-1])} site(s) do not fit the bound that was asked for.")
     return {
         name: from_words(vector[start:stop].reshape(coding.words, -1), coding).reshape(shape)
-        for name, shape, coding, start, stop in segments
+        for name, shape, coding, start, stop in segments[:-1]
     }
 
 

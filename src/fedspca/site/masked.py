@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from fedspca.site.errors import SiteRefusal
-from fedspca.site.masking import MaskingState, Party, certify, mask_terms, share, threshold_of, unmask
+from fedspca.site.masking import SURVIVES, MaskingState, Party, certify, mask_terms, share, threshold_of, unmask
 from fedspca.site.masks import BrokenSecret
+from fedspca.site.queries import PRIVATE
 from fedspca.wire import Message
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def _party(session: "Session") -> Party:
     if not agreement.masked:
         raise SiteRefusal(session.site.name, "keys", "the owner approved a study without masks.")
     threshold = threshold_of(len(agreement.sites), agreement.min_sites)
-    return Party(session.site.name, session.identity, agreement.sites, agreement.hash, session.run, threshold)
+    survives = SURVIVES if agreement.on_dropout == "continue" else PRIVATE
+    return Party(session.site.name, session.identity, agreement.sites, agreement.hash, session.run, threshold, survives)
 
 
 def _state(session: "Session", message: Message) -> MaskingState:

@@ -24,7 +24,6 @@ from fedspca.site.errors import InvalidQuery, SiteRefusal
 from fedspca.site.fixed_point import (
     MAX_WORDS,
     Coding,
-    FixedPointOverflow,
     Segment,
     Words,
     add_into,
@@ -52,9 +51,12 @@ from fedspca.wire import Message, WireError, decode, encode
 Bytes = NDArray[np.uint8]
 
 LARGEST_EXPONENT = 1000
-# what may be summed over fewer sites than before: averages of a consensus, and releases whose noise covers it
-SURVIVES = frozenset({"faspca_step", "fsspca_step", *PRIVATE})
+# what may be summed over fewer sites than before: releases, whose noise covers it, and averages of a consensus where
+# the owners agreed to go on without a lost site
+STEPS = frozenset({"faspca_step", "fsspca_step"})
+SURVIVES = STEPS | PRIVATE
 OTHERS = "all other questions"
+CONSENSUS = "consensus steps"
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Party:
         What the masks are for; in another run they would be others.
     threshold : int
         How many sites must help to unmask a sum. So many must also be in it.
+    survives : frozenset of str
+        The questions that may be summed over fewer sites than others were.
     """
 
     name: str
@@ -81,6 +85,7 @@ class Party:
     study: str
     run: str
     threshold: int
+    survives: frozenset[str] = PRIVATE
 
     @property
     def context(self) -> tuple[str, str]:
@@ -214,14 +219,11 @@ def mask_terms(
     for site, *letter in zip(present, keys, commitments, sealed, strict=True):
         shares[site] = _opened(party, state, number, site, *(part.tobytes() for part in letter)).hex()
     segments = _segments(party, message, query, d)
-    terms = answer(query)
-    try:
-        vector = encode_terms(terms, segments, len(party.roster))
-    except FixedPointOverflow as error:
-        raise SiteRefusal(party.name, query.name, f"{error}; check the units of its columns.") from None
+    vector = encode_terms(answer(query), segments, len(party.roster))
     public = {site: key.tobytes() for site, key in zip(present, keys, strict=True)}
     seeds = {kind: bytes.fromhex(state.ready[kind]) for kind in ("own", "key")}
-    add_masks(vector, segments, party.name, seeds, public, (*party.context, number))
+    about = tag_of(query, message.fields["coding"], present)
+    add_masks(vector, segments, party.name, seeds, public, (*party.context, number, about))
     ready, arrays = _share_new_secrets(party, state, number + 1, present)
     held = {"round": number, "shares": shares, "question": fingerprint(query), "name": query.name, "told": None}
     return MaskingState(state.seed, state.peers, ready, held), Message("masked", {}, {"vector": vector, **arrays})
@@ -258,6 +260,16 @@ def add_masks(
             add_into(vector, mask, segments, subtract=site < name)
 
 
+def tag_of(query: Query, codings: Mapping[str, Sequence[int]], present: Sequence[str]) -> str:
+    """Return what the masks of a round are bound to: the question, how its terms are coded, and who was asked.
+
+    Sites that were asked different things have masks that do not cancel. Otherwise a coordinator could ask one site for
+    its terms and the others for zeros, and the sum would be that site's own.
+    """
+    about = [fingerprint(query), sorted((name, list(coding)) for name, coding in codings.items()), list(present)]
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()
+
+
 def own_key(seed: bytes, context: tuple[object, ...]) -> bytes:
     """Return the key of a site's own mask."""
     return derive(seed, *context, "own mask")
@@ -284,8 +296,9 @@ def unmask(
     if set(survivors) - set(held["shares"]):
         raise SiteRefusal(party.name, "unmask", "a site is named whose secrets were not shared.")
     group = hashlib.sha256(json.dumps(survivors).encode()).hexdigest()[:32]
-    keys = [held["question"], *([] if held["name"] in SURVIVES else [OTHERS])]
-    if any(asked.get(key, group) != group for key in keys):
+    keys = [held["question"], *([] if held["name"] in party.survives else [OTHERS])]
+    before = json.loads(asked.get(CONSENSUS, "null")) if held["name"] in STEPS else None
+    if any(asked.get(key, group) != group for key in keys) or set(survivors) - set(before or survivors):
         reason = (
             "questions of this study were summed over other sites before, and the difference of the sums would be the "
             "terms of those in only one. Wait for the lost site, or agree on a new study without it."
@@ -297,7 +310,8 @@ def unmask(
         told.append(own if site in survivors else key)
     reply = Message("unmask", {}, {"shares": np.frombuffer(b"".join(told), np.uint8).reshape(-1, SEED)})
     state = MaskingState(state.seed, state.peers, state.ready, {"round": number, "told": survivors, "shares": {}})
-    return state, {**asked, **dict.fromkeys(keys, group)}, reply
+    steps = {CONSENSUS: json.dumps(survivors)} if held["name"] in STEPS else {}
+    return state, {**asked, **dict.fromkeys(keys, group), **steps}, reply
 
 
 # -- reading messages --------------------------------------------------------------------------------------------------

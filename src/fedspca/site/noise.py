@@ -132,9 +132,12 @@ def cost(entries: int, sensitivity: float, sigma: float, grid: int, among: int) 
 
 def noised(values: Array, sigma: float, grid: int) -> Array:
     """Round to multiples of 2^-grid and add discrete Gaussian noise of standard deviation ``sigma``."""
-    steps, whole = math.ldexp(sigma, grid), np.rint(np.ldexp(values, grid))
-    if max(float(np.abs(whole).max(initial=0.0)), 20 * steps) >= EXACT / 2:
-        raise ValueError("the grid is too fine for sums of this size")
+    steps = math.ldexp(sigma, grid)
+    if 20 * steps >= EXACT / 2:
+        raise ValueError("the grid is too fine for this noise")
+    # cut off rather than refused: a refusal would tell something of the values without noise, and cutting off moves
+    # neighbouring data no further apart
+    whole = np.rint(np.clip(np.ldexp(values, grid), -EXACT / 4, EXACT / 4))
     whole += discrete_gaussian(steps, values.size).reshape(values.shape)
     return np.asarray(np.ldexp(whole, -grid))
 

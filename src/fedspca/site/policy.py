@@ -63,7 +63,7 @@ class Policy:
 
     def _objection(self, query: str, rows: int, answered: int, components: int) -> str | None:
         if rows < self.min_rows:
-            return f"it holds {rows} rows and its policy requires at least {self.min_rows}."
+            return f"it holds fewer rows than the {self.min_rows} that its policy requires."
         if self.allowed_queries is not None and query not in self.allowed_queries:
             return f"its policy allows only {', '.join(sorted(self.allowed_queries))}."
         if self.max_rounds is not None and answered >= self.max_rounds:

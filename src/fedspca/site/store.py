@@ -80,8 +80,10 @@ class FolderStore:
         if (home / "agreement.json").exists():
             return
         for other in self.studies():
-            if self.approved(other.hash) is None:
-                shutil.rmtree(self._home(other.hash), ignore_errors=True)
+            home_of_other = self._home(other.hash)
+            # what was answered once must be remembered, also if the owner has withdrawn the approval since
+            if self.approved(other.hash) is None and not (home_of_other / "state").exists():
+                shutil.rmtree(home_of_other, ignore_errors=True)
         with new_file(home / "agreement.json") as draft:
             draft.write_text(agreement.text(), encoding="utf-8")
 

@@ -36,7 +36,7 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 
 
-class FlowerProcessError(RuntimeError):
+class FlowerProcessError(ChildProcessError):
     """A process of Flower did not start, did not stop or did not do what was asked."""
 
 
