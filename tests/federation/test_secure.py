@@ -9,6 +9,7 @@ from contracts.federation import D, FederationContract, make_sites, pooled
 from fedspca import FASPCA, FSSPCA, ExactSPCA, LocalFederation, Query, Site, SiteRefusal
 from fedspca.federation import FederationError
 from fedspca.federation.conversation import Conversation, SiteLost
+from fedspca.federation.secure import Scale, SecureFederation, secure_federation
 from fedspca.linalg.operators import Frame
 from fedspca.privacy.attack import reconstruct
 from fedspca.site import masking

@@ -1,4 +1,8 @@
 import json
+import tempfile
+import threading
+import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,8 +15,10 @@ from fedspca import ExactSPCA, SchemaMismatch
 from fedspca.cli.app import app
 from fedspca.federation import FederationError
 from fedspca.federation.channel import LocalChannel
+from fedspca.federation.flower.relay import forward
 from fedspca.institutions import run_in_server
 from fedspca.institutions.coordinator import StudyFolder
+from fedspca.institutions.guard import keep_guard
 from fedspca.institutions.owner import SiteFolder, read_policy
 from fedspca.institutions.papers import InvalidPaper, Invitation, Reply, parse_paper, read_paper
 from fedspca.institutions.run import run_study
@@ -20,8 +26,9 @@ from fedspca.institutions.settings import JointStudy
 from fedspca.institutions.simulation import endpoint_of, endpoints, make_simulation
 from fedspca.model import SparsePCAModel
 from fedspca.report import report_html
-from fedspca.site.identity import Identity
+from fedspca.site.identity import Identity, signed_payload
 from fedspca.study.settings import Study
+from fedspca.wire import Message, decode, encode
 from letters import Troubled
 
 SITES = ("east", "north", "south")
@@ -226,6 +233,25 @@ def test_a_lost_site_and_the_study_goes_on(files):
     assert model.facts["site_names"] == ["east", "south"]
     assert "north" in model.facts["told"][0]
     assert any("begins again" in line["text"] for line in told(folder, "notice"))
+
+
+def test_the_guard_alone_answers_at_its_socket(between):
+    folder, sites, _ = between
+    stop = threading.Event()
+    with tempfile.TemporaryDirectory(prefix="fs-") as home:
+        socket = Path(home) / "guard"
+        guard = threading.Thread(target=keep_guard, args=(sites["north"], socket, lambda line: None, stop))
+        guard.start()
+        try:
+            until = time.monotonic() + 20
+            while not socket.exists() and time.monotonic() < until:
+                time.sleep(0.02)
+            hello = folder.identity.sign(encode(Message("hello", {"study": ""})))
+            answer = decode(signed_payload(forward(socket, hello), sites["north"].identity.public, "north"))
+        finally:
+            stop.set()
+            guard.join()
+    assert (answer.kind, answer.fields["sender"]) == ("hello", "north")
 
 
 class TestPapers:

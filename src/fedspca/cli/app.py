@@ -26,6 +26,7 @@ from fedspca.cli import (
 )
 from fedspca.cli.output import visible
 from fedspca.federation import FederationError
+from fedspca.federation.flower.relay import RelayError
 from fedspca.site.errors import SiteError
 
 app = typer.Typer(
@@ -51,7 +52,7 @@ app.command("reproduce")(reproduce.reproduce)
 app.add_typer(study.app, name="study")
 app.add_typer(site.app, name="site")
 
-USER_ERRORS = (ValueError, OSError, FederationError, SiteError)
+USER_ERRORS = (ValueError, OSError, FederationError, SiteError, RelayError)
 
 
 def _print_version(wanted: bool) -> None:

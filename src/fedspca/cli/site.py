@@ -1,5 +1,6 @@
 """``fedspca site``: the owner's commands."""
 
+import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,6 +53,9 @@ def join(
     site: At = HERE,
     reply_only: Annotated[bool, typer.Option("--reply-only", help="Write the reply and do not connect.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the plain Flower command and start nothing.")] = False,
+    socket: Annotated[
+        Path | None, typer.Option("--socket", help="Start the guard alone, at this socket; the node runs elsewhere.")
+    ] = None,
 ) -> None:
     """Take an invitation, and stay connected until Ctrl-C. Nothing is answered before you approve the study.
 
@@ -70,10 +74,10 @@ def join(
         from fedspca.federation.flower.processes import shown
         from fedspca.institutions.guard import node_command
 
-        command = node_command(folder, folder.invitation, Path("SOCKET"))
+        command = node_command(folder, folder.invitation, socket or Path("SOCKET"))
         console().print(shown(command), soft_wrap=True)
     elif not reply_only:
-        _stay(folder)
+        _stay(folder, socket)
 
 
 @app.command("show")
@@ -154,13 +158,14 @@ def released(line: Mapping[str, Any]) -> str:
     return f"{arrays} ({line.get('bytes', 0):,} bytes)" if arrays else "no numbers"
 
 
-def _stay(folder: SiteFolder) -> None:
+def _stay(folder: SiteFolder, socket: Path | None) -> None:
     """Stay connected, and tell what happens, until Ctrl-C."""
     try:
-        from fedspca.institutions.guard import keep_connected
+        from fedspca.institutions.guard import keep_connected, keep_guard
     except ImportError as error:
         raise ValueError(f"Studies between institutions need Flower ({error}): pip install 'fedspca[flower]'") from None
     stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())  # a service manager's way to ask; the node is stopped too
 
     def heard(line: Mapping[str, Any]) -> None:
         asked = line.get("query") or line.get("kind", "?")
@@ -168,7 +173,11 @@ def _stay(folder: SiteFolder) -> None:
         notes().print(visible(text), soft_wrap=True)
 
     try:
-        keep_connected(folder, lambda text: notes().print(text, soft_wrap=True), heard, stop)
+        if socket is not None:
+            notes().print(f"The guard listens at {socket}.", soft_wrap=True)
+            keep_guard(folder, socket, heard, stop)
+        else:
+            keep_connected(folder, lambda text: notes().print(text, soft_wrap=True), heard, stop)
     except KeyboardInterrupt:
         stop.set()
         notes().print("Disconnected. Connect again with: fedspca site join", soft_wrap=True)

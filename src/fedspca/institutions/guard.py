@@ -23,6 +23,15 @@ def node_command(folder: SiteFolder, invitation: Invitation, socket: Path) -> li
     )
 
 
+def keep_guard(folder: SiteFolder, socket: Path, listener: Listener, stop_asked: threading.Event) -> None:
+    """Answer letters at a socket until asked to stop; the node that brings them runs under an account of its own.
+
+    The socket may be used by the group that its folder belongs to.
+    """
+    with serve(folder.endpoint(listener).handle, socket, mode=0o660):
+        stop_asked.wait()
+
+
 def keep_connected(
     folder: SiteFolder, tell: Callable[[str], None], listener: Listener, stop_asked: threading.Event
 ) -> None:
