@@ -19,7 +19,7 @@ from fedspca.linalg.operators import (
     COLUMNS_OF_CONSENSUS,
     DeflatedRows,
     Frame,
-    Rows,
+    SiteRows,
     StandardisedRows,
     column_sums,
     deviations_from,
@@ -83,7 +83,7 @@ def fingerprint(query: Query) -> str:
 class SiteData:
     """A site's rows, seen in the frame that a question names. ``missing`` says whether some values may be NaN."""
 
-    def __init__(self, site: str, rows: Rows, *, missing: bool = False) -> None:
+    def __init__(self, site: str, rows: SiteRows, *, missing: bool = False) -> None:
         self.site = site
         self.rows = rows
         self.missing = missing
@@ -145,9 +145,8 @@ def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State
 
 def row_errors(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """Σe and Σe² of the rows' squared reconstruction errors e = ‖a − aQQᵀ‖²: what a threshold for anomalies needs."""
-    frame = _frame(query)
-    errors = data.seen_in(frame).standardised.squared_errors(query.arrays["directions"])
-    return state, {"errors": np.array(errors.sum()), "squares": np.array(errors @ errors)}
+    errors, squares = data.seen_in(_frame(query)).standardised.error_sums(query.arrays["directions"])
+    return state, {"errors": np.array(errors), "squares": np.array(squares)}
 
 
 def curvature(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
