@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 from zlib import crc32
 
 import numpy as np
@@ -54,6 +55,7 @@ Scalar: TypeAlias = float | int | str
 Terms: TypeAlias = dict[str, Array]
 State: TypeAlias = ConsensusState | None
 
+_DRAWN: WeakValueDictionary[tuple[int, tuple[int, int]], Array] = WeakValueDictionary()
 CURVATURE_POWER = 16  # the power mean of the sites' curvatures is within K^(1/16) of their maximum
 
 
@@ -133,8 +135,14 @@ def random_directions(seed: int, shape: tuple[int, int]) -> Array:
     """Draw the directions that a seed stands for, here and at the sites.
 
     They are not orthonormalised: the generator's stream is the same on every machine, a QR's last digits are not.
+    While somebody in this process holds them, the sites in it share them: drawing costs as much as a pass does.
     """
-    return np.random.default_rng(seed).standard_normal(shape)
+    drawn = _DRAWN.get((seed, shape))
+    if drawn is None:
+        drawn = np.random.default_rng(seed).standard_normal(shape)
+        drawn.flags.writeable = False
+        _DRAWN[seed, shape] = drawn
+    return drawn
 
 
 def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
