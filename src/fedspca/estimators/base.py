@@ -16,6 +16,7 @@ from fedspca.linalg.stiefel import nothing_removed
 from fedspca.metrics import adjusted_variances
 from fedspca.site import InvalidData, Query, Site
 from fedspca.site.dask_rows import is_dask
+from fedspca.site.site import default_names
 from fedspca.solvers.deflation import captured_variance
 from fedspca.solvers.rounds import ProgressBar, Round, Rounds
 from fedspca.solvers.standardise import Moments, standardise
@@ -119,7 +120,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.n_components_ = len(self.components_)
         self.n_features_in_ = len(rounds.feature_names)
         names = rounds.feature_names
-        if names != tuple(f"x{j}" for j in range(len(names))):
+        if names != default_names(len(names)):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):  # of an earlier fit
             del self.feature_names_in_

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -167,9 +168,15 @@ def _as_rows(site: str, X: Any) -> SiteRows:
     return rows  # type: ignore[no-any-return]
 
 
+@lru_cache(maxsize=2)  # a thousand sites share one tuple, which is then compared at a glance
+def default_names(n_features: int) -> tuple[str, ...]:
+    """Return x0, x1, and so on."""
+    return tuple(f"x{j}" for j in range(n_features))
+
+
 def _checked_names(site: str, names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
     if names is None:
-        return tuple(f"x{j}" for j in range(n_features))
+        return default_names(n_features)
     names = tuple(str(name) for name in names)
     if len(names) != n_features:
         raise InvalidData(f"Site {site!r}: {len(names)} feature names were given for {n_features} columns.")
