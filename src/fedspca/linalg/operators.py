@@ -176,13 +176,14 @@ class StandardisedRows:
         self.mean = mean
         self.scale = scale
         self._fill = mean if missing else None
+        self._unscaled = bool((scale == 1.0).all())
         self._gram: Array | None = None
 
     def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
         """AᵀAx, in one pass over the rows; ``expected`` columns are multiplied in all, here and in later questions."""
         if self._gram_pays(expected):
             return np.asarray(self._gram_matrix() @ x)
-        scaled = x / self.scale[:, None]
+        scaled = x if self._unscaled else x / self.scale[:, None]
         shift = self.mean @ scaled
 
         def of(block: Any) -> Sums:
@@ -191,10 +192,15 @@ class StandardisedRows:
 
         least = BLOCK_ROWS if _dense(self.rows) else CSR_ROWS
         product, score_sums = total(self.rows, of, self._fill, least=least)
-        # with many features a copy takes as much as the model: the mean goes in place
-        product = blas.dger(-1.0, score_sums, self.mean, a=product.T, overwrite_a=True).T
-        product /= self.scale[:, None]
-        return np.asarray(product)
+        step = max(
+            1, BLOCK_BYTES // max(8 * x.shape[1], 1)
+        )  # with many features a copy of all is as large as the model
+        for start in range(0, len(product), step):
+            part = slice(start, start + step)
+            product[part] -= self.mean[part, None] * score_sums
+        if not self._unscaled:
+            product /= self.scale[:, None]
+        return product
 
     def error_sums(self, basis: Array) -> tuple[float, float]:
         """Σe and Σe² of the rows' squared errors e = ‖a − aQQᵀ‖², for orthonormal directions Q."""
