@@ -54,11 +54,11 @@ def main(arguments: list[str]) -> int:
         say(f"{name} ({number} of {len(names)}, {(time.monotonic() - began) / 60:.1f} min so far)")
         if name in MEASURED:
             results[name] = MEASURED[name](say, only)
+            page = report.write(results) if not arguments else report.write(results, Path("build"))
         else:
             PRINTED[name]()
     if not results:
         return 0
-    page = report.write(results) if not arguments else report.write(results, Path("build"))
     bars = [bar for _, found in results.values() for bar in found]
     say("\nWhat must hold")
     for bar in bars:

@@ -9,8 +9,8 @@ from benchmarks.peers import DENSE, NOT_FOR_CSR, PEERS, SPARSE, dense_pca, quali
 from benchmarks.peers import run as run_peer
 from benchmarks.workloads import Workload, workloads
 
-LIMIT = 40.0
-QUALITY_LIMIT = 10.0  # where time is not at stake
+LIMIT = 25.0
+QUALITY_LIMIT = 5.0  # where time is not at stake
 OURS = ("ExactSPCA", "ExactSPCA overlapping")
 
 

@@ -2,12 +2,14 @@
 
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.measure import Bar
 from fedspca import FASPCA, FSSPCA, LocalFederation, Site
@@ -69,7 +71,8 @@ def run(say: Callable[[str], None], _only: tuple[str, ...] = ()) -> tuple[list[d
         for name, (model, most) in TABLE_I.items():
             counter = Counter()
             federation = CountingFederation([Site(str(i), part) for i, part in enumerate(parts)], counter)
-            with counter.watching():
+            with counter.watching(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # sixty rounds are enough to count
                 model.fit_federation(federation)
             passes = [count for count, _ in federation.rounds]
             seconds = statistics.median(taken for _, taken in federation.rounds)

@@ -138,9 +138,8 @@ def scikit_sparse(x: Any, work: Workload, method: str) -> Array:
 
 
 def scikit_mini(x: Any, work: Workload, method: str) -> Array:
-    """scikit-learn's MiniBatchSparsePCA."""
-    model = MiniBatchSparsePCA(work.r, alpha=work.alpha, method=method, random_state=0)
-    return np.asarray(model.fit(x).components_)
+    """scikit-learn's MiniBatchSparsePCA, at its default penalty: SparsePCA's, on another scale, leaves it nothing."""
+    return np.asarray(MiniBatchSparsePCA(work.r, method=method, random_state=0).fit(x).components_)
 
 
 def abess(x: Any, work: Workload) -> Array:

@@ -17,7 +17,8 @@ said otherwise. Every method runs in a process of its own, in turns with scikit-
 times are medians of CPU seconds, and × PCA is the ratio of the two in those turns. Memory is the growth of the peak of
 resident memory (VmHWM) in the first run. Explained variance is that of the span of the loadings, all cut off at the
 same number of non-zeros; recovery error is the squared distance of the spans' projections from the planted ones.
-Penalised peers get a penalty, found beforehand, at which they have about as many non-zeros."""
+SparsePCA gets a penalty, found beforehand, at which it has about as many non-zeros; other penalised peers have their
+defaults. A method that takes longer than a limit is stopped."""
 
 
 def write(results: Mapping[str, tuple[Sequence[dict[str, Any]], Sequence[Bar]]], folder: Path = DOCS) -> Path:
