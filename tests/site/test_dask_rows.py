@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from fedspca import FASPCA, ExactSPCA, InvalidData, LocalFederation, Site
 from fedspca.linalg.operators import StandardisedRows, column_sums, deviations_from, missing_counts
 from fedspca.site.dask_rows import DaskRows, is_dask
+from fedspca.site.noise import augmented_gram, clipped_product, first_moments, length_counts
 
 da = pytest.importorskip("dask.array")
 
@@ -45,6 +46,18 @@ def test_sums_over_chunks_equal_those_over_the_array(rows, chunks):
         assert (seen[0]._gram is None) == (seen[1]._gram is None)
     basis = np.linalg.qr(w)[0]
     np.testing.assert_allclose(seen[0].error_sums(basis), seen[1].error_sums(basis))
+
+
+def test_clipped_sums_are_formed_where_the_rows_are(rows):
+    there = DaskRows(da.from_array(rows, chunks=(70, 40)))
+    centre, scale, w = np.full(40, 3.0), np.full(40, 2.0), np.linalg.qr(np.ones((40, 1)))[0]
+    for sums in (
+        lambda x: augmented_gram(x, centre, scale, 4.0, 1.5),
+        lambda x: first_moments(x, centre, scale, 4.0, 1.5),
+        lambda x: clipped_product(x, centre, scale, 4.0, w),
+        lambda x: length_counts(x, centre, scale, np.array([2.0, 4.0, 8.0])),
+    ):
+        np.testing.assert_allclose(sums(there), sums(rows), rtol=1e-10, atol=1e-10)
 
 
 def test_sparse_chunks_stay_sparse_and_are_counted_once(rows):

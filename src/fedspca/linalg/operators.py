@@ -9,8 +9,8 @@ import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,7 @@ from fedspca.linalg.stiefel import project_out
 Array = NDArray[np.float64]
 Rows: TypeAlias = NDArray[np.floating] | sp.csr_array | sp.csr_matrix
 Sums: TypeAlias = tuple[Array, ...]
+P = ParamSpec("P")
 
 BLOCK_BYTES = 2 << 20  # a block in double precision; what is done with it next then finds it in the cache
 BLOCK_ROWS = 256  # of a product: each block adds to all of AᵀAx, and fewer rows would not be worth that
@@ -46,10 +47,10 @@ class RemoteRows(ABC):
         """Σ of(part) over the parts in which the rows are stored."""
 
 
-SiteRows: TypeAlias = Rows | RemoteRows
+AnyRows: TypeAlias = Rows | RemoteRows
 
 
-def total(rows: SiteRows, of: Callable[[Any], Sums], fill: Array | None = None, *, least: int = 1) -> Sums:
+def total(rows: AnyRows, of: Callable[[Any], Sums], fill: Array | None = None, *, least: int = 1) -> Sums:
     """Σ of(block) over blocks of the rows, wherever these are; see :func:`row_blocks` for the blocks."""
     if isinstance(rows, RemoteRows):
         return rows.total(partial(total, of=of, fill=fill, least=least))
@@ -62,6 +63,18 @@ def total(rows: SiteRows, of: Callable[[Any], Sums], fill: Array | None = None, 
             for whole, term in zip(sums, terms, strict=True):
                 np.add(whole, term, out=whole)
     return of(rows) if sums is None else sums  # a part of a table may have no rows
+
+
+def summed_anywhere(sum_over: Callable[Concatenate[Rows, P], Array]) -> Callable[Concatenate[AnyRows, P], Array]:
+    """Let a sum over rows here be formed of rows anywhere: part by part, where they are."""
+
+    @wraps(sum_over)
+    def anywhere(rows: AnyRows, *args: P.args, **kwargs: P.kwargs) -> Array:
+        if isinstance(rows, RemoteRows):
+            return rows.total(lambda part: (sum_over(part, *args, **kwargs),))[0]
+        return sum_over(rows, *args, **kwargs)
+
+    return anywhere  # type: ignore[return-value] # wraps() shows what it wraps
 
 
 def row_blocks(rows: Rows, fill: Array | None = None, *, least: int = 1) -> Iterator[Rows]:
@@ -112,7 +125,7 @@ def thin_product(block: Any, x: Array) -> Array:
     return np.asarray(block @ x)
 
 
-def column_sums(rows: SiteRows, *, missing: bool = False) -> Array:
+def column_sums(rows: AnyRows, *, missing: bool = False) -> Array:
     """Σ x by column, in double precision; missing values, where there may be any, add nothing."""
 
     def of(block: Any) -> Sums:
@@ -121,7 +134,7 @@ def column_sums(rows: SiteRows, *, missing: bool = False) -> Array:
     return total(rows, of, np.zeros(rows.shape[1]) if missing else None)[0]
 
 
-def missing_counts(rows: SiteRows) -> Array:
+def missing_counts(rows: AnyRows) -> Array:
     """Missing values (NaN) by column."""
     return total(rows, lambda block: (column_counts(block, np.isnan),))[0]
 
@@ -133,7 +146,7 @@ def column_counts(block: Any, which: Callable[[Any], NDArray[np.bool_]]) -> Arra
     return np.bincount(block.indices[which(block.data)], minlength=block.shape[1]).astype(np.float64)
 
 
-def deviations_from(rows: SiteRows, mean: Array, *, missing: bool = False) -> tuple[Array, Array]:
+def deviations_from(rows: AnyRows, mean: Array, *, missing: bool = False) -> tuple[Array, Array]:
     """Σ(x − μ) and Σ(x − μ)² by column. The mean goes before the square: Σx² − nμ² cancels where means are large."""
 
     def of(block: Any) -> Sums:
@@ -171,7 +184,7 @@ class StandardisedRows:
     Missing values, where there may be any, stand at the mean: they are zero once centred.
     """
 
-    def __init__(self, rows: SiteRows, mean: Array, scale: Array, *, missing: bool = False) -> None:
+    def __init__(self, rows: AnyRows, mean: Array, scale: Array, *, missing: bool = False) -> None:
         self.rows = rows
         self.mean = mean
         self.scale = scale
@@ -242,7 +255,7 @@ class StandardisedRows:
         return self._gram
 
 
-def _dense(rows: SiteRows) -> bool:
+def _dense(rows: AnyRows) -> bool:
     return rows.dense if isinstance(rows, RemoteRows) else isinstance(rows, np.ndarray)
 
 

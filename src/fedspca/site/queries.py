@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from fedspca.linalg.operators import (
     COLUMNS_OF_A_FIT,
     COLUMNS_OF_CONSENSUS,
+    AnyRows,
     DeflatedRows,
     Frame,
-    SiteRows,
     StandardisedRows,
     column_sums,
     deviations_from,
@@ -85,7 +85,7 @@ def fingerprint(query: Query) -> str:
 class SiteData:
     """A site's rows, seen in the frame that a question names. ``missing`` says whether some values may be NaN."""
 
-    def __init__(self, site: str, rows: SiteRows, *, missing: bool = False) -> None:
+    def __init__(self, site: str, rows: AnyRows, *, missing: bool = False) -> None:
         self.site = site
         self.rows = rows
         self.missing = missing

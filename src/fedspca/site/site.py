@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import RemoteRows, Rows, SiteRows, Sums, column_counts, row_blocks, total
+from fedspca.linalg.operators import AnyRows, RemoteRows, Rows, Sums, column_counts, row_blocks, total
 from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
 from fedspca.site.ledger import Ledger, Purpose
@@ -138,7 +138,7 @@ class Site:
             self._state, self._answered = restore(arrays)
 
 
-def _as_rows(site: str, X: Any) -> SiteRows:
+def _as_rows(site: str, X: Any) -> AnyRows:
     """Rows as a dense array or CSR, float32 or float64; copied only where the type must change."""
     rows: Any
     if sp.issparse(X):
@@ -186,7 +186,7 @@ def _checked_names(site: str, names: Sequence[str] | None, n_features: int) -> t
     return names
 
 
-def _check_values(site: str, rows: SiteRows, names: tuple[str, ...], *, allow_missing: bool) -> bool:
+def _check_values(site: str, rows: AnyRows, names: tuple[str, ...], *, allow_missing: bool) -> bool:
     """Return whether values are missing. Refuse infinity, what is too large to square, and NaN unless allowed."""
     if isinstance(rows, RemoteRows):
         return _check_remote_values(site, rows, names, allow_missing=allow_missing)
