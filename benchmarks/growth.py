@@ -69,7 +69,7 @@ def run(say: Callable[[str], None], only: tuple[str, ...] = ()) -> tuple[list[di
             continue
         points = []
         for size in curve.sizes:
-            outcome = measured(curve.make(size), curve.job(size), repeats=3, limit=120.0)
+            outcome = measured(curve.make(size), curve.job(size), repeats=3, limit=60.0)
             if isinstance(outcome, Measured):
                 points.append((size, outcome.cpu, outcome.grown))
                 say(f"  {name} = {size:,}: {outcome.cpu:.3f} s, {outcome.grown / 1e6:.0f} MB")

@@ -21,17 +21,17 @@ SparsePCA gets a penalty, found beforehand, at which it has about as many non-ze
 defaults. A method that takes longer than a limit is stopped."""
 
 
-def write(results: Mapping[str, tuple[Sequence[dict[str, Any]], Sequence[Bar]]], folder: Path = DOCS) -> Path:
-    """Write `performance.json`, `performance.md` and the figures; return the page."""
-    folder.mkdir(exist_ok=True)
-    figures = {part: rows for part, (rows, _) in results.items()}
-    bars = [bar for _, found in results.values() for bar in found]
-    saved = {"about": _about(), "bars": [bar._asdict() for bar in bars], **figures}
-    (folder / "performance.json").write_text(json.dumps(saved, indent=1, default=float) + "\n", encoding="utf-8")
+def keep(part: str, rows: Sequence[dict[str, Any]], bars: Sequence[Bar], folder: Path = DOCS) -> None:
+    """Put a part into `performance.json` in the place of what it was, and write the page and the plots anew."""
+    store = folder / "performance.json"
+    saved = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {"parts": {}}
+    saved["about"] = _about()
+    saved["parts"][part] = {"rows": rows, "bars": [bar._asdict() for bar in bars]}
+    store.write_text(json.dumps(saved, indent=1, default=float, ensure_ascii=False) + "\n", encoding="utf-8")
+    kept = [Bar(**bar) for each in saved["parts"].values() for bar in each["bars"]]
+    figures = {name: each["rows"] for name, each in saved["parts"].items()}
     plots = _plots(figures, folder / "figures") if find_spec("matplotlib") else {}
-    page = folder / "performance.md"
-    page.write_text(_page(figures, bars, plots), encoding="utf-8")
-    return page
+    (folder / "performance.md").write_text(_page(figures, kept, plots), encoding="utf-8")
 
 
 def _about() -> dict[str, Any]:
