@@ -2,6 +2,7 @@
 
 import ctypes
 import multiprocessing
+import os
 import statistics
 import time
 import warnings
@@ -9,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+
+PATIENCE = 8.0  # on a machine that is shared, a CPU second may take several
 
 
 class Bar(NamedTuple):
@@ -54,7 +57,8 @@ def measured(
     """Measure ``job(make())`` in a fresh process, in turns with the unit; the reason where it fails or is too slow.
 
     Everything handed over must pickle: the process is forked from a server that has imported this package and holds
-    no data, so that what a fit adds to its memory is the fit's. The limit is on one run; repetitions end with it.
+    no data, so that what a fit adds to its memory is the fit's. The limit is on the CPU seconds of one run, which other
+    work on the machine does not use up. Repetitions end when as many seconds have passed.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.peers"])
@@ -64,8 +68,8 @@ def measured(
     sender.close()
     try:
         receiver.recv()  # the data are made, and the clock begins
-        if not receiver.poll(limit):
-            return f"none in {limit:.0f} s"
+        if not _answers(receiver, child.pid or 0, limit):
+            return f"none in {limit:g} CPU s"
         if isinstance(failed := receiver.recv(), str):
             return failed
         outcome: Measured | str = receiver.recv()
@@ -110,6 +114,24 @@ def _measure(
         sender.send(Measured(cpu, wall, cpu / max(unit_cpu, 1e-9), wall / unit_wall, grown, quality))
     except Exception as error:  # a peer may fail in any way, and the others go on
         sender.send(f"{type(error).__name__}: {error}".splitlines()[0][:80])
+
+
+def _answers(receiver: Any, pid: int, limit: float) -> bool:
+    """Wait until there is an answer, or the process has had its CPU seconds, or shows no sign of using them."""
+    before, began = _cpu_seconds(pid), time.monotonic()
+    while not receiver.poll(0.1):
+        if _cpu_seconds(pid) - before > limit or time.monotonic() - began > PATIENCE * limit:
+            return False
+    return True
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU seconds that a process has used: the 14th and 15th fields of its stat, counted after its name."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(kind: str = "VmRSS") -> int:
