@@ -9,7 +9,7 @@ from benchmarks.peers import DENSE, NOT_FOR_CSR, PEERS, SPARSE, dense_pca, quali
 from benchmarks.peers import run as run_peer
 from benchmarks.workloads import Workload, workloads
 
-LIMIT = 25.0
+LIMIT = 15.0  # CPU seconds of one run
 QUALITY_LIMIT = 5.0  # where time is not at stake
 OURS = ("ExactSPCA", "ExactSPCA overlapping")
 
