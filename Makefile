@@ -22,9 +22,9 @@ drill: .venv/.test
 	$(PIP) install -c constraints.txt --group drill -e '.[simulation]'
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider drills tests/federation/flower
 
-# One BLAS thread, so that ratios do not hang on how a library splits its work.
+# Parts of it: make bench WHICH="machine W1 W4". One BLAS thread, so that ratios do not hang on how work is split.
 bench: .venv/.bench
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks $(WHICH)
 
 # The wheel, built, installed into an environment of its own, and run away from the repository.
 wheel: .venv/.check
@@ -53,6 +53,7 @@ clean:
 
 .venv/.bench: .venv/.core
 	$(PIP) install -c constraints.txt --group bench
+	$(PIP) install -c constraints.txt --no-deps scanpy # for a data set inside it, W7
 	@touch $@
 
 .venv/.check: .venv/.test

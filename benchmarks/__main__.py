@@ -1,31 +1,51 @@
-"""Run every benchmark, or those named: `python -m benchmarks consensus`."""
+"""Run every benchmark, or those named: `python -m benchmarks machine W1 W4`, `python -m benchmarks growth n`.
+
+What is measured goes into docs/performance.json, part by part, and docs/performance.md shows all that is in it.
+A part on some workloads alone is only printed.
+"""
 
 import sys
+import time
 from importlib import import_module
 
-from benchmarks import consensus, exact, masking, picture, privacy
+from benchmarks import report
 
-BENCHMARKS = {
-    "consensus": consensus.main,
-    "exact": exact.main,
-    "masking": masking.main,
-    "picture": picture.main,
-    "privacy": privacy.main,
-}
+MEASURED = ("machine", "threads", "sites", "passes", "growth", "large")
+PRINTED = ("consensus", "exact", "masking", "picture", "privacy")
+SLOW = ("institutions",)  # only when named: it needs Flower, and takes many minutes
+KNOWN = (*MEASURED, *PRINTED, *SLOW)
+CURVES = ("n", "d", "nnz", "K", "r")
 
 
-SLOW = {"institutions": "benchmarks.institutions"}  # only when named: it needs Flower, and takes many minutes
-
-
-def main(names: list[str]) -> int:
-    """Run the benchmarks named, or all of them."""
-    known = [*BENCHMARKS, *SLOW]
-    if unknown := [name for name in names if name not in known]:
-        print(f"There is no benchmark {', '.join(unknown)}; there are {', '.join(known)}.", file=sys.stderr)
+def main(arguments: list[str]) -> int:
+    """Run the parts named, or all, on the workloads or curves named, or all. What fails is printed, and no error."""
+    names = [name for name in KNOWN if name in arguments] or [*MEASURED, *PRINTED]
+    only = tuple(argument for argument in arguments if argument not in KNOWN)
+    if unknown := [word for word in only if word not in CURVES and not word.startswith(("W", "CSR", "mapped"))]:
+        print(f"There is no benchmark {', '.join(unknown)}; there are {', '.join(KNOWN)}.", file=sys.stderr)
         return 2
-    for name in names or BENCHMARKS:
-        (BENCHMARKS.get(name) or import_module(SLOW[name]).main)()
+    began, bars = time.monotonic(), []
+    for number, name in enumerate(names, start=1):
+        say(f"{name} ({number} of {len(names)}, {(time.monotonic() - began) / 60:.1f} min so far)")
+        part = import_module(f"benchmarks.{name}")  # one at a time: each has dependencies of its own
+        if name not in MEASURED:
+            part.main()
+            continue
+        rows, found = part.run(say, only)
+        bars += found
+        if not only:
+            report.keep(name, rows, found)
+    if bars:
+        say("\nWhat must hold")
+        for bar in bars:
+            say(str(bar))
+        say(f"{sum(bar.holds for bar in bars)} of {len(bars)} hold ({(time.monotonic() - began) / 60:.1f} min)")
     return 0
+
+
+def say(line: str) -> None:
+    """Print at once: a long run must show where it is."""
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

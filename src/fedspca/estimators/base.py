@@ -15,6 +15,8 @@ from fedspca.linalg.operators import Frame, filled
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.metrics import adjusted_variances
 from fedspca.site import InvalidData, Query, Site
+from fedspca.site.dask_rows import is_dask
+from fedspca.site.site import default_names
 from fedspca.solvers.deflation import captured_variance
 from fedspca.solvers.rounds import ProgressBar, Round, Rounds
 from fedspca.solvers.standardise import Moments, standardise
@@ -56,8 +58,9 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            The rows of all sites. Single precision stays single precision, and sparse stays sparse.
+        X : array-like, CSR matrix or dask.array of shape (n_samples, n_features)
+            The rows of all sites. Single precision stays single precision, sparse stays sparse, and an array of Dask's
+            stays on its cluster.
         y : ignored
             Present by convention.
         sites : array-like of shape (n_samples,), optional
@@ -117,7 +120,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.n_components_ = len(self.components_)
         self.n_features_in_ = len(rounds.feature_names)
         names = rounds.feature_names
-        if names != tuple(f"x{j}" for j in range(len(names))):
+        if names != default_names(len(names)):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):  # of an earlier fit
             del self.feature_names_in_
@@ -154,20 +157,8 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _local_federation(self, X: Any, sites: Any, *, reset: bool) -> LocalFederation:
         """Sites in this process, from one table and the owner of each row."""
         self._validate_params()
-        # values are checked site by site, where the error can name the site and the column
-        try:
-            rows = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                ensure_min_samples=2,
-            )
-        except ValueError as error:
-            raise InvalidData(f"{error}{_text_column(X)}") from None
-        names = getattr(self, "feature_names_in_", None)
+        rows = X if is_dask(X) else self._validated(X, reset=reset)  # scikit-learn would fetch Dask's chunks
+        names = None if is_dask(X) else getattr(self, "feature_names_in_", None)
         if sites is None:
             return LocalFederation([Site("all", rows, feature_names=names, allow_missing=self.max_missing > 0)])
         owners = list(sites)
@@ -190,6 +181,21 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             ]
         )
 
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        """Rows as scikit-learn sees them. Values are checked by each site: its errors name the site and the column."""
+        try:
+            return validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                ensure_min_samples=2,
+            )
+        except ValueError as error:
+            raise InvalidData(f"{error}{_text_column(X)}") from None
+
     def transform(self, X: Any) -> NDArray[np.floating]:
         """Scores of rows on the components: (X − mean)/scale · componentsᵀ.
 
@@ -211,10 +217,19 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _new_rows(self, X: Any) -> Any:
         """Rows to be seen as the fitted ones were: missing values, where they are allowed, stand at the mean."""
+        if is_dask(X):
+            return self._new_dask_rows(X)
         finite = "allow-nan" if self.max_missing > 0 else True
         kinds = [np.float64, np.float32]
         rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, ensure_all_finite=finite)
         return filled(rows, self.mean_).astype(rows.dtype, copy=False) if self.max_missing > 0 else rows
+
+    def _new_dask_rows(self, X: Any) -> Any:
+        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"Expected rows of {self.n_features_in_} features. Got an array of shape {X.shape} instead."
+            )
+        return X.map_blocks(filled, self.mean_, dtype=X.dtype) if self.max_missing > 0 else X
 
     def inverse_transform(self, X: Any) -> NDArray[np.floating]:
         """Rows that the scores stand for, in the original units.

@@ -1,6 +1,6 @@
 """The Federation protocol: one primitive, the sum of the sites' terms, and what can go wrong with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -88,15 +88,28 @@ class SchemaMismatch(FederationError, ValueError):
 
 def add_terms(answers: Mapping[str, Terms], query: Query) -> Aggregate:
     """Add the sites' terms, always in the order of their names: the same bits whoever answered first."""
-    names = sorted(answers)
-    first = answers[names[0]]
-    total = {key: value.astype(np.float64) for key, value in first.items()}  # terms may travel in single precision
-    check_terms(names[0], query, first, first)
-    for name in names[1:]:
-        check_terms(name, query, answers[name], first)
-        for key, value in answers[name].items():
-            total[key] += value
-    return Aggregate(total, len(names), sum(term.nbytes for term in first.values()), query.nbytes)
+    return add_in_order(((name, answers[name]) for name in sorted(answers)), query)
+
+
+def add_in_order(answers: Iterable[tuple[str, Terms]], query: Query) -> Aggregate:
+    """Add the sites' terms as they come, holding only the sum and one site's: with many features these are large.
+
+    They must come in the order of the sites' names.
+    """
+    total: dict[str, Array] = {}
+    n_sites = bytes_up = 0
+    for site, terms in answers:
+        check_terms(site, query, terms, total or terms)
+        if n_sites == 0:  # terms may travel in single precision
+            bytes_up = sum(term.nbytes for term in terms.values())
+            total = {key: value.astype(np.float64, copy=False) for key, value in terms.items()}
+        elif n_sites == 1:  # the first site's own arrays are left as they are
+            total = {key: total[key] + value for key, value in terms.items()}
+        else:
+            for key, value in terms.items():
+                total[key] += value
+        n_sites += 1
+    return Aggregate(total, n_sites, bytes_up, query.nbytes)
 
 
 def check_terms(site: str, query: Query, terms: Terms, like: Terms) -> None:

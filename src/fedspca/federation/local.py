@@ -1,12 +1,12 @@
 """The primitive in this process: sites answer on threads."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from threadpoolctl import ThreadpoolController
 
-from fedspca.federation.base import Aggregate, FederationError, add_terms, check_same_features
+from fedspca.federation.base import Aggregate, FederationError, add_in_order, check_same_features
 from fedspca.site.queries import Query, Terms
 from fedspca.site.site import Site
 
@@ -54,12 +54,16 @@ class LocalFederation:
 
     def sum(self, query: Query) -> Aggregate:
         """Ask every site and return the sum of their terms."""
-        return add_terms(dict(zip((site.name for site in self.sites), self._ask(query), strict=True)), query)
+        return add_in_order(self._ask(query), query)
 
-    def _ask(self, query: Query) -> list[Terms]:
+    def _ask(self, query: Query) -> Iterator[tuple[str, Terms]]:
+        """Each site's terms, in the order of their names, so that the sum has the same bits whoever answers first."""
+        ordered = sorted(self.sites, key=lambda site: site.name)
         if self._blas is None:
-            return [site.answer(query) for site in self.sites]
+            for site in ordered:
+                yield site.name, site.answer(query)
+            return
         # each site's products would otherwise start as many BLAS threads as there are cores
         cores = max(1, (os.cpu_count() or 1) // self.n_threads)
         with self._blas.limit(limits=cores, user_api="blas"), ThreadPoolExecutor(self.n_threads) as pool:
-            return list(pool.map(lambda site: site.answer(query), self.sites))
+            yield from pool.map(lambda site: (site.name, site.answer(query)), ordered)

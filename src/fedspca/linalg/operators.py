@@ -1,23 +1,29 @@
 """A site's rows, centred, scaled and deflated, as an operator that is applied and never formed.
 
 With raw rows X (n × d, dense or CSR), mean μ, scale s and removed directions Z, the matrix of the paper is
-A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). X stays as it is in memory: products visit it in row blocks, in double precision.
+A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). X stays as it is and where it is: every figure is a sum over blocks of rows, in
+double precision, which are visited in turn, or on the cluster that holds them.
 """
 
 import mmap
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import blas
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
 from fedspca.linalg.stiefel import project_out
 
 Array = NDArray[np.float64]
 Rows: TypeAlias = NDArray[np.floating] | sp.csr_array | sp.csr_matrix
+Sums: TypeAlias = tuple[Array, ...]
+P = ParamSpec("P")
 
 BLOCK_BYTES = 2 << 20  # a block in double precision; what is done with it next then finds it in the cache
 BLOCK_ROWS = 256  # of a product: each block adds to all of AᵀAx, and fewer rows would not be worth that
@@ -27,6 +33,48 @@ COLUMNS_OF_A_FIT = 100  # about as many does ExactSPCA multiply
 COLUMNS_OF_CONSENSUS = 1000  # hundreds of rounds
 CACHE_BYTES = 32 << 20  # rows beyond this come from memory at every pass
 GRAM_MAX_FEATURES = 4096  # a Gram matrix of this many features takes 128 MB
+
+
+class RemoteRows(ABC):
+    """Rows that live elsewhere, on a cluster: what is to be summed over them travels there, and only sums come back."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    dense: bool
+
+    @abstractmethod
+    def total(self, of: Callable[[Rows], Sums]) -> Sums:
+        """Σ of(part) over the parts in which the rows are stored."""
+
+
+AnyRows: TypeAlias = Rows | RemoteRows
+
+
+def total(rows: AnyRows, of: Callable[[Any], Sums], fill: Array | None = None, *, least: int = 1) -> Sums:
+    """Σ of(block) over blocks of the rows, wherever these are; see :func:`row_blocks` for the blocks."""
+    if isinstance(rows, RemoteRows):
+        return rows.total(partial(total, of=of, fill=fill, least=least))
+    sums: Sums | None = None
+    for block in row_blocks(rows, fill, least=least):
+        terms = of(block)
+        if sums is None:
+            sums = terms
+        else:
+            for whole, term in zip(sums, terms, strict=True):
+                np.add(whole, term, out=whole)
+    return of(rows) if sums is None else sums  # a part of a table may have no rows
+
+
+def summed_anywhere(sum_over: Callable[Concatenate[Rows, P], Array]) -> Callable[Concatenate[AnyRows, P], Array]:
+    """Let a sum over rows here be formed of rows anywhere: part by part, where they are."""
+
+    @wraps(sum_over)
+    def anywhere(rows: AnyRows, *args: P.args, **kwargs: P.kwargs) -> Array:
+        if isinstance(rows, RemoteRows):
+            return rows.total(lambda part: (sum_over(part, *args, **kwargs),))[0]
+        return sum_over(rows, *args, **kwargs)
+
+    return anywhere  # type: ignore[return-value] # wraps() shows what it wraps
 
 
 def row_blocks(rows: Rows, fill: Array | None = None, *, least: int = 1) -> Iterator[Rows]:
@@ -77,38 +125,40 @@ def thin_product(block: Any, x: Array) -> Array:
     return np.asarray(block @ x)
 
 
-def column_sums(rows: Rows, *, missing: bool = False) -> Array:
+def column_sums(rows: AnyRows, *, missing: bool = False) -> Array:
     """Σ x by column, in double precision; missing values, where there may be any, add nothing."""
-    total = np.zeros(rows.shape[1])
-    for block in row_blocks(rows, np.zeros(rows.shape[1]) if missing else None):
-        total += np.asarray(block.sum(axis=0)).ravel()
-    return total
+
+    def of(block: Any) -> Sums:
+        return (np.asarray(block.sum(axis=0)).ravel(),)
+
+    return total(rows, of, np.zeros(rows.shape[1]) if missing else None)[0]
 
 
-def missing_counts(rows: Rows) -> Array:
+def missing_counts(rows: AnyRows) -> Array:
     """Missing values (NaN) by column."""
-    total = np.zeros(rows.shape[1])
-    for block in row_blocks(rows):
-        if isinstance(block, np.ndarray):
-            total += np.isnan(block).sum(axis=0)
-        else:
-            total += np.bincount(block.indices[np.isnan(block.data)], minlength=len(total))
-    return total
+    return total(rows, lambda block: (column_counts(block, np.isnan),))[0]
 
 
-def deviations_from(rows: Rows, mean: Array, *, missing: bool = False) -> tuple[Array, Array]:
+def column_counts(block: Any, which: Callable[[Any], NDArray[np.bool_]]) -> Array:
+    """How many of the values stored in each column are such ones."""
+    if isinstance(block, np.ndarray):
+        return np.asarray(which(block).sum(axis=0), dtype=np.float64)
+    return np.bincount(block.indices[which(block.data)], minlength=block.shape[1]).astype(np.float64)
+
+
+def deviations_from(rows: AnyRows, mean: Array, *, missing: bool = False) -> tuple[Array, Array]:
     """Σ(x − μ) and Σ(x − μ)² by column. The mean goes before the square: Σx² − nμ² cancels where means are large."""
-    offsets, squares = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
-    for block in row_blocks(rows, mean if missing else None):
+
+    def of(block: Any) -> Sums:
         if isinstance(block, np.ndarray):
             centred = block - mean
-            offsets += centred.sum(axis=0)
-            squares += np.einsum("ij,ij->j", centred, centred)
-        else:
-            stored = block.data - mean[block.indices]
-            zeros = block.shape[0] - np.bincount(block.indices, minlength=len(mean))
-            offsets += np.bincount(block.indices, weights=stored, minlength=len(mean)) - zeros * mean
-            squares += np.bincount(block.indices, weights=stored**2, minlength=len(mean)) + zeros * mean**2
+            return centred.sum(axis=0), np.einsum("ij,ij->j", centred, centred)
+        stored = block.data - mean[block.indices]
+        zeros = block.shape[0] - np.bincount(block.indices, minlength=len(mean))
+        offsets = np.bincount(block.indices, weights=stored, minlength=len(mean)) - zeros * mean
+        return offsets, np.bincount(block.indices, weights=stored**2, minlength=len(mean)) + zeros * mean**2
+
+    offsets, squares = total(rows, of, mean if missing else None)
     return offsets, squares
 
 
@@ -134,37 +184,50 @@ class StandardisedRows:
     Missing values, where there may be any, stand at the mean: they are zero once centred.
     """
 
-    def __init__(self, rows: Rows, mean: Array, scale: Array, *, missing: bool = False) -> None:
+    def __init__(self, rows: AnyRows, mean: Array, scale: Array, *, missing: bool = False) -> None:
         self.rows = rows
         self.mean = mean
         self.scale = scale
         self._fill = mean if missing else None
+        self._unscaled = bool((scale == 1.0).all())
         self._gram: Array | None = None
 
     def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
         """AᵀAx, in one pass over the rows; ``expected`` columns are multiplied in all, here and in later questions."""
         if self._gram_pays(expected):
             return np.asarray(self._gram_matrix() @ x)
-        scaled = x / self.scale[:, None]
+        scaled = x if self._unscaled else x / self.scale[:, None]
         shift = self.mean @ scaled
-        product = np.zeros(x.shape)
-        score_sums = np.zeros(x.shape[1])
-        least = BLOCK_ROWS if isinstance(self.rows, np.ndarray) else CSR_ROWS
-        for block in row_blocks(self.rows, self._fill, least=least):
-            scores = thin_product(block, scaled) - shift
-            product += thin_product(block.T, scores)
-            score_sums += scores.sum(axis=0)
-        product -= self.mean[:, None] * score_sums
-        return product / self.scale[:, None]
 
-    def squared_errors(self, basis: Array) -> Array:
-        """‖a − aQQᵀ‖² of each row a, for orthonormal directions Q."""
+        def of(block: Any) -> Sums:
+            scores = thin_product(block, scaled) - shift
+            return thin_product(block.T, scores), scores.sum(axis=0)
+
+        least = BLOCK_ROWS if _dense(self.rows) else CSR_ROWS
+        product, score_sums = total(self.rows, of, self._fill, least=least)
+        step = max(
+            1, BLOCK_BYTES // max(8 * x.shape[1], 1)
+        )  # with many features a copy of all is as large as the model
+        for start in range(0, len(product), step):
+            part = slice(start, start + step)
+            product[part] -= self.mean[part, None] * score_sums
+        if not self._unscaled:
+            product /= self.scale[:, None]
+        return product
+
+    def error_sums(self, basis: Array) -> tuple[float, float]:
+        """Σe and Σe² of the rows' squared errors e = ‖a − aQQᵀ‖², for orthonormal directions Q."""
         scaled = basis / self.scale[:, None]
-        errors = []
-        for block in row_blocks(self.rows, self._fill):
-            scores = block @ scaled - self.mean @ scaled
-            errors.append(_row_squares(block, self.mean, self.scale) - np.einsum("ij,ij->i", scores, scores))
-        return np.asarray(np.maximum(np.concatenate(errors), 0.0))
+        shift = self.mean @ scaled
+
+        def of(block: Any) -> Sums:
+            scores = block @ scaled - shift
+            errors = _row_squares(block, self.mean, self.scale) - np.einsum("ij,ij->i", scores, scores)
+            errors = np.maximum(errors, 0.0)
+            return np.array([errors.sum()]), np.array([errors @ errors])
+
+        errors, squares = total(self.rows, of, self._fill)
+        return float(errors[0]), float(squares[0])
 
     def _gram_pays(self, columns: int) -> bool:
         """Whether the d × d Gram matrix is the cheaper way to multiply this many columns in all.
@@ -173,7 +236,7 @@ class StandardisedRows:
         cache, a pass with few columns also waits for memory. What was asked before does not enter: a site that restarts
         gives the same bits. A CSR site is never densified, and a wide one never gains.
         """
-        if not isinstance(self.rows, np.ndarray):
+        if not _dense(self.rows):
             return False
         n, d = self.rows.shape
         worth = (6 if 8 * n * d > CACHE_BYTES else 4) * columns
@@ -181,12 +244,19 @@ class StandardisedRows:
 
     def _gram_matrix(self) -> Array:
         if self._gram is None:
-            gram = np.zeros((len(self.mean), len(self.mean)))
-            for block in row_blocks(self.rows, self._fill):
-                centred = (block - self.mean) / self.scale
-                gram += centred.T @ centred
-            self._gram = gram
+
+            def of(block: Any) -> Sums:
+                centred = block - self.mean
+                centred /= self.scale
+                return (blas.dsyrk(1.0, centred.T),)  # half of it: numpy would fill in the other half each time
+
+            upper = np.triu(total(self.rows, of, self._fill)[0])
+            self._gram = upper + np.triu(upper, 1).T
         return self._gram
+
+
+def _dense(rows: AnyRows) -> bool:
+    return rows.dense if isinstance(rows, RemoteRows) else isinstance(rows, np.ndarray)
 
 
 def _row_squares(block: Any, mean: Array, scale: Array) -> Array:

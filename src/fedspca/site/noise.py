@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import BLOCK_BYTES, Rows, row_blocks
+from fedspca.linalg.operators import BLOCK_BYTES, Rows, row_blocks, summed_anywhere
 from fedspca.site.ledger import Cost
 
 Array = NDArray[np.float64]
@@ -70,6 +70,7 @@ def unpacked(vector: Array) -> Array:
     return np.asarray(upper / (np.sqrt(2.0) - (np.sqrt(2.0) - 2.0) * np.eye(size)))
 
 
+@summed_anywhere
 def augmented_gram(rows: Rows, centre: Array, scale: Array, clip: float, offset: float) -> Array:
     """Σ (a, b)(a, b)ᵀ over the clipped rows."""
     d = len(centre)
@@ -85,6 +86,7 @@ def augmented_gram(rows: Rows, centre: Array, scale: Array, clip: float, offset:
     return gram
 
 
+@summed_anywhere
 def first_moments(rows: Rows, centre: Array, scale: Array, clip: float, offset: float) -> Array:
     """Diagonal and last column of the augmented Gram matrix, in its norm: Σa∘a, √2bΣa, b²n."""
     squares, sums, count = np.zeros(len(centre)), np.zeros(len(centre)), 0
@@ -95,6 +97,7 @@ def first_moments(rows: Rows, centre: Array, scale: Array, clip: float, offset: 
     return np.concatenate([squares, np.sqrt(2.0) * offset * sums, [offset**2 * count]])
 
 
+@summed_anywhere
 def clipped_product(rows: Rows, centre: Array, scale: Array, clip: float, directions: Array) -> Array:
     """AᵀAQ over the clipped rows; one row changes it by no more than C² where Q is orthonormal."""
     product = np.zeros(directions.shape)
@@ -103,6 +106,7 @@ def clipped_product(rows: Rows, centre: Array, scale: Array, clip: float, direct
     return product
 
 
+@summed_anywhere
 def length_counts(rows: Rows, centre: Array, scale: Array, edges: Array) -> Array:
     """Count the rows by length: below the first edge, between each two, and in the last place those above all."""
     counts = np.zeros(len(edges))

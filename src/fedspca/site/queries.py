@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 from zlib import crc32
 
 import numpy as np
@@ -17,9 +18,9 @@ from numpy.typing import NDArray
 from fedspca.linalg.operators import (
     COLUMNS_OF_A_FIT,
     COLUMNS_OF_CONSENSUS,
+    AnyRows,
     DeflatedRows,
     Frame,
-    Rows,
     StandardisedRows,
     column_sums,
     deviations_from,
@@ -54,6 +55,7 @@ Scalar: TypeAlias = float | int | str
 Terms: TypeAlias = dict[str, Array]
 State: TypeAlias = ConsensusState | None
 
+_DRAWN: WeakValueDictionary[tuple[int, tuple[int, int]], Array] = WeakValueDictionary()
 CURVATURE_POWER = 16  # the power mean of the sites' curvatures is within K^(1/16) of their maximum
 
 
@@ -83,7 +85,7 @@ def fingerprint(query: Query) -> str:
 class SiteData:
     """A site's rows, seen in the frame that a question names. ``missing`` says whether some values may be NaN."""
 
-    def __init__(self, site: str, rows: Rows, *, missing: bool = False) -> None:
+    def __init__(self, site: str, rows: AnyRows, *, missing: bool = False) -> None:
         self.site = site
         self.rows = rows
         self.missing = missing
@@ -133,8 +135,14 @@ def random_directions(seed: int, shape: tuple[int, int]) -> Array:
     """Draw the directions that a seed stands for, here and at the sites.
 
     They are not orthonormalised: the generator's stream is the same on every machine, a QR's last digits are not.
+    While somebody in this process holds them, the sites in it share them: drawing costs as much as a pass does.
     """
-    return np.random.default_rng(seed).standard_normal(shape)
+    drawn = _DRAWN.get((seed, shape))
+    if drawn is None:
+        drawn = np.random.default_rng(seed).standard_normal(shape)
+        drawn.flags.writeable = False
+        _DRAWN[seed, shape] = drawn
+    return drawn
 
 
 def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
@@ -145,9 +153,8 @@ def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State
 
 def row_errors(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """Σe and Σe² of the rows' squared reconstruction errors e = ‖a − aQQᵀ‖²: what a threshold for anomalies needs."""
-    frame = _frame(query)
-    errors = data.seen_in(frame).standardised.squared_errors(query.arrays["directions"])
-    return state, {"errors": np.array(errors.sum()), "squares": np.array(errors @ errors)}
+    errors, squares = data.seen_in(_frame(query)).standardised.error_sums(query.arrays["directions"])
+    return state, {"errors": np.array(errors), "squares": np.array(squares)}
 
 
 def curvature(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:

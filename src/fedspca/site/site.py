@@ -2,13 +2,15 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import Rows, row_blocks
+from fedspca.linalg.operators import AnyRows, RemoteRows, Rows, Sums, column_counts, row_blocks, total
+from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
 from fedspca.site.ledger import Ledger, Purpose
 from fedspca.site.policy import Policy
@@ -25,8 +27,9 @@ class Site:
     ----------
     name : str
         The site's name in the federation; errors and logs use it.
-    X : array-like or scipy sparse matrix of shape (n_rows, n_features)
-        The rows. Dense single or double precision and CSR are kept as they are, without a copy.
+    X : array-like, scipy sparse matrix or dask.array of shape (n_rows, n_features)
+        The rows. Dense single or double precision and CSR are kept as they are, without a copy; an array of Dask's
+        stays on its cluster.
     policy : Policy, optional
         What the owner allows; by default every question of the closed list.
     feature_names : sequence of str, optional
@@ -135,7 +138,7 @@ class Site:
             self._state, self._answered = restore(arrays)
 
 
-def _as_rows(site: str, X: Any) -> Rows:
+def _as_rows(site: str, X: Any) -> AnyRows:
     """Rows as a dense array or CSR, float32 or float64; copied only where the type must change."""
     rows: Any
     if sp.issparse(X):
@@ -143,6 +146,8 @@ def _as_rows(site: str, X: Any) -> Rows:
         if not rows.has_canonical_format:  # an entry stored in parts would count as several
             rows = rows.copy()
             rows.sum_duplicates()
+    elif is_dask(X):
+        rows = DaskRows(X)
     else:
         try:
             rows = np.asarray(X)
@@ -163,9 +168,15 @@ def _as_rows(site: str, X: Any) -> Rows:
     return rows  # type: ignore[no-any-return]
 
 
+@lru_cache(maxsize=2)  # a thousand sites share one tuple, which is then compared at a glance
+def default_names(n_features: int) -> tuple[str, ...]:
+    """Return x0, x1, and so on."""
+    return tuple(f"x{j}" for j in range(n_features))
+
+
 def _checked_names(site: str, names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
     if names is None:
-        return tuple(f"x{j}" for j in range(n_features))
+        return default_names(n_features)
     names = tuple(str(name) for name in names)
     if len(names) != n_features:
         raise InvalidData(f"Site {site!r}: {len(names)} feature names were given for {n_features} columns.")
@@ -175,8 +186,10 @@ def _checked_names(site: str, names: Sequence[str] | None, n_features: int) -> t
     return names
 
 
-def _check_values(site: str, rows: Rows, names: tuple[str, ...], *, allow_missing: bool) -> bool:
+def _check_values(site: str, rows: AnyRows, names: tuple[str, ...], *, allow_missing: bool) -> bool:
     """Return whether values are missing. Refuse infinity, what is too large to square, and NaN unless allowed."""
+    if isinstance(rows, RemoteRows):
+        return _check_remote_values(site, rows, names, allow_missing=allow_missing)
     missing, above = False, 0
     for block in row_blocks(rows):
         values = block if isinstance(block, np.ndarray) else block.data
@@ -187,6 +200,25 @@ def _check_values(site: str, rows: Rows, names: tuple[str, ...], *, allow_missin
             _refuse_values(site, block, names, above, allow_missing=allow_missing)
         above += block.shape[0]
     return missing
+
+
+def _check_remote_values(site: str, rows: RemoteRows, names: tuple[str, ...], *, allow_missing: bool) -> bool:
+    """Do the same where the rows are: bad values are counted by column, in one sum."""
+
+    def of(block: Any) -> Sums:
+        return column_counts(block, np.isnan), column_counts(block, lambda values: np.abs(values) >= TOO_LARGE)
+
+    missing, large = total(rows, of)
+    bad = large if allow_missing else large + missing
+    if bad.any():
+        column = int(np.argmax(bad > 0))
+        advice = ", or set max_missing to allow for missing values" if missing[column] else ""
+        raise InvalidData(
+            f"Input contains NaN, infinity or too large a value. Site {site!r}, column {names[column]!r} "
+            f"(no. {column}): {int(missing[column])} are NaN, {int(large[column])} infinite or too large. Impute or "
+            f"remove them{advice}."
+        )
+    return bool(missing.any())
 
 
 def _refuse_values(site: str, block: Rows, names: tuple[str, ...], above: int, *, allow_missing: bool) -> None:

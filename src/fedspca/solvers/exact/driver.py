@@ -44,9 +44,10 @@ def _answer(rounds: Rounds, frame: Frame, state: State, precision: str) -> Array
     if not state.model.rank and not state.round:
         asked = question(state)
         scalars = {"seed": state.seed, "columns": asked.shape[1], "precision": precision}
+        drawn = random_directions(state.seed, asked.shape)  # held meanwhile: sites in this process then need not draw
         product = rounds.sum(Query("gram_sketch", frame_arrays(frame), scalars))["product"]
         # the sites multiplied Ω = QR, and SΩ = (SQ)R
-        upper = asked.T @ random_directions(state.seed, asked.shape)
+        upper = asked.T @ drawn
         return np.asarray(solve_triangular(upper.T, product.T, lower=True).T)
     return gram_product(rounds, frame, question(state), precision)
 

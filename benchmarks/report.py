@@ -1,0 +1,191 @@
+"""The figures as JSON and as a page, `docs/performance.md`, with plots where matplotlib is there to draw them."""
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Bar
+
+DOCS = Path(__file__).parents[1] / "docs"
+ABOUT = """\
+Written by `make bench` on {cores} cores that other work shared, Python {python}, {versions}. One BLAS thread unless
+said otherwise. Every method runs in a process of its own, in turns with scikit-learn's dense `PCA` on the same rows;
+times are medians of CPU seconds, and × PCA is the ratio of the two in those turns. Memory is the growth of the peak of
+resident memory (VmHWM) in the first run. Explained variance is that of the span of the loadings, all cut off at the
+same number of non-zeros; recovery error is the squared distance of the spans' projections from the planted ones.
+SparsePCA gets a penalty, found beforehand, at which it has about as many non-zeros; other penalised peers have their
+defaults. A method that takes longer than a limit is stopped."""
+
+
+def keep(part: str, rows: Sequence[dict[str, Any]], bars: Sequence[Bar], folder: Path = DOCS) -> None:
+    """Put a part into `performance.json` in the place of what it was, and write the page and the plots anew."""
+    store = folder / "performance.json"
+    saved = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {"parts": {}}
+    saved["about"] = _about()
+    saved["parts"][part] = {"rows": rows, "bars": [bar._asdict() for bar in bars]}
+    store.write_text(json.dumps(saved, indent=1, default=float, ensure_ascii=False) + "\n", encoding="utf-8")
+    kept = [Bar(**bar) for each in saved["parts"].values() for bar in each["bars"]]
+    figures = {name: each["rows"] for name, each in saved["parts"].items()}
+    plots = _plots(figures, folder / "figures") if find_spec("matplotlib") else {}
+    (folder / "performance.md").write_text(_page(figures, kept, plots), encoding="utf-8")
+
+
+def _about() -> dict[str, Any]:
+    import numpy as np
+    import scipy
+    import sklearn
+
+    versions = f"numpy {np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}"
+    return {"cores": os.cpu_count(), "python": platform.python_version(), "versions": versions}
+
+
+def _page(figures: Mapping[str, Any], bars: Sequence[Bar], plots: Mapping[str, str]) -> str:
+    failing = [bar for bar in bars if not bar.holds]
+    lines = ["# Performance", "", ABOUT.format(**_about()), ""]
+    if bars:
+        lines += ["## What must hold", "", f"{len(bars) - len(failing)} of {len(bars)} hold.", ""]
+        lines += _table(("", "where", "what", "found"), [_verdict(bar) for bar in sorted(bars, key=lambda b: b.holds)])
+    if rows := figures.get("machine"):
+        lines += ["## One machine", "", *_image(plots, "machine", "Time as a ratio to dense PCA")]
+        lines += [f"The first draw of each workload; all draws are in `{DOCS.name}/performance.json`.", ""]
+        head = ("workload", "method", "CPU s", "× PCA, CPU", "× PCA, wall", "MB", "explained", "recovery error")
+        lines += _table(head, [_machine(row) for row in rows if not _later(row)])
+    if rows := figures.get("threads"):
+        lines += ["## All cores", ""]
+        cells = [(r["workload"], r["threads"], f"{r['wall']:.4f}", f"{r['wall_ratio']:.2f}") for r in rows]
+        lines += _table(("workload", "BLAS threads", "wall s", "× PCA, wall"), cells)
+    if rows := figures.get("sites"):
+        lines += _sites(rows)
+    if rows := figures.get("growth"):
+        lines += ["## Growth", "", *_image(plots, "growth", "Time against size, on logarithmic scales")]
+        lines += _table(("in", "of", "time", "memory", "size: CPU s, MB"), [_growth(row) for row in rows])
+    if rows := figures.get("passes"):
+        lines += ["## A round of the paper's methods", "", "Table I's data, two loadings; one bare pass is Aᵀ(AW).", ""]
+        names = ("method", "sites", "passes, mean", "passes, most", "ms a round and site", "in bare passes")
+        lines += _table(names, [_passes(row) for row in rows])
+    if rows := figures.get("large"):
+        lines += ["## Memory", ""]
+        lines += _table(("data", "added at the peak", "CPU s"), [_large(row) for row in rows])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    ruled = [" --- "] * len(head)
+    body = ["| " + " | ".join(str(cell).replace("|", "¦") for cell in row) + " |" for row in rows]
+    return ["| " + " | ".join(head) + " |", "|" + "|".join(ruled) + "|", *body, ""]
+
+
+def _image(plots: Mapping[str, str], name: str, alt: str) -> list[str]:
+    return [f"![{alt}](figures/{plots[name]})", ""] if name in plots else []
+
+
+def _later(row: dict[str, Any]) -> bool:
+    """Whether a row is of a draw after the first."""
+    return ", draw " in row["workload"] and not row["workload"].endswith("draw 0")
+
+
+def _verdict(bar: Bar) -> tuple[str, ...]:
+    return ("pass" if bar.holds else "**FAIL**", bar.where, bar.what, bar.found)
+
+
+def _machine(row: dict[str, Any]) -> tuple[str, ...]:
+    if "failed" in row:
+        return (row["workload"], row["peer"], row["failed"], "", "", "", "", "")
+    return (
+        row["workload"],
+        row["peer"],
+        f"{row['cpu']:.4f}",
+        f"{row['cpu_ratio']:.2f}",
+        f"{row['wall_ratio']:.2f}",
+        f"{row['grown'] / 1e6:.0f}",
+        f"{row['explained']:.5f}" if "explained" in row else "",
+        f"{row['recovery_error']:.4f}" if "recovery_error" in row else "",
+    )
+
+
+def _sites(rows: Sequence[dict[str, Any]]) -> list[str]:
+    ten = [(r["workload"], f"{r['cpu_ratio']:.2f}") for r in rows if r["what"] == "ten sites" and "cpu_ratio" in r]
+    peers = [
+        (r["workload"], r["peer"], r["rounds"], f"{r['megabytes_up']:.2f}", f"{r['cpu']:.3f}", f"{r['explained']:.5f}")
+        for r in rows
+        if r["what"] == "federated"
+    ]
+    head = ("workload", "method", "rounds", "MB sent by a site", "CPU s", "explained")
+    lines = ["## Sites", "", "Ten sites in one process against one:", "", *_table(("workload", "× one site"), ten)]
+    return [*lines, "Ten sites, W7 one for each cell type; dense peers cut off at k:", "", *_table(head, peers)]
+
+
+def _growth(row: dict[str, Any]) -> tuple[str, ...]:
+    points = "; ".join(f"{size:,}: {cpu:.3f}, {grown / 1e6:.0f}" for size, cpu, grown in row["points"])
+    return (row["in"], row["of"], f"{row['time_exponent']:.2f}", f"{row['memory_exponent']:.2f}", points)
+
+
+def _passes(row: dict[str, Any]) -> tuple[str, ...]:
+    figures = (row["mean_passes"], row["most_passes"], row["round_ms"], row["in_bare_passes"])
+    return (row["what"], str(row["sites"]), *(f"{figure:.2f}" for figure in figures))
+
+
+def _large(row: dict[str, Any]) -> tuple[str, ...]:
+    if "failed" in row:
+        return (row["what"], row["failed"], "")
+    return (row["what"], f"{row['grown'] / 1e9:.2f} GB", f"{row['cpu']:.1f}")
+
+
+def _plots(figures: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "fedspca"  # the same picture has the same bytes
+    folder.mkdir(exist_ok=True)
+    drawn = {}
+    for name, draw in (("machine", _plot_machine), ("growth", _plot_growth)):
+        if figures.get(name):
+            drawn[name] = f"performance-{name}.svg"
+            draw(figures[name]).savefig(folder / drawn[name], metadata={"Date": None})
+    return drawn
+
+
+def _plot_machine(rows: Sequence[dict[str, Any]]) -> Any:
+    """One mark a method and workload: time across, how far its explained variance is from the best down."""
+    from matplotlib import pyplot as plt
+
+    timed = [row for row in rows if "explained" in row and ", draw " not in row["workload"]]
+    workloads = list(dict.fromkeys(row["workload"] for row in timed))
+    figure, axes = plt.subplots(figsize=(9, 0.45 * len(workloads) + 2), layout="constrained")
+    for number, peer in enumerate(dict.fromkeys(row["peer"] for row in timed)):
+        mine = [row for row in timed if row["peer"] == peer]
+        ours = peer.startswith("Exact")
+        axes.plot(
+            [row["cpu_ratio"] for row in mine],
+            [workloads.index(row["workload"]) for row in mine],
+            "*" if ours else "os^vDPX<>"[number % 9],
+            label=peer,
+            markersize=12 if ours else 5,
+            zorder=3 if ours else 2,
+        )
+    axes.axvline(2.0, color="#999999", linewidth=0.8, linestyle="--")
+    axes.set(xscale="log", xlabel="CPU time, × dense PCA (dashed: 2 ×)")
+    axes.set_yticks(range(len(workloads)), workloads)
+    axes.invert_yaxis()
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _plot_growth(rows: Sequence[dict[str, Any]]) -> Any:
+    """Time against each size, with its exponent."""
+    from matplotlib import pyplot as plt
+
+    figure, panels = plt.subplots(1, len(rows), figsize=(2.4 * len(rows), 2.6), layout="constrained", squeeze=False)
+    for axes, row in zip(panels[0], rows, strict=True):
+        axes.loglog([point[0] for point in row["points"]], [point[1] for point in row["points"]], "o-", color="#0072B2")
+        axes.set_title(f"{row['in']}: exponent {row['time_exponent']:.2f}", fontsize=9)
+        axes.set_xlabel(row["of"], fontsize=8)
+        axes.tick_params(labelsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0][0].set_ylabel("CPU seconds")
+    return figure

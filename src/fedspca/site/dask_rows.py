@@ -1,0 +1,67 @@
+"""A site whose rows are a ``dask.array``: sums over them are formed where they are, on the cluster."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from fedspca.linalg.operators import RemoteRows, Rows, Sums
+
+FAN_IN = 8  # sums that one task adds up: a worker never holds more of them at a time
+
+
+def is_dask(x: object) -> bool:
+    """Whether this is an array of Dask's, without importing it for those who do not use it."""
+    return type(x).__module__.partition(".")[0] == "dask" and hasattr(x, "to_delayed") and hasattr(x, "chunks")
+
+
+class DaskRows(RemoteRows):
+    """Rows of a two-dimensional ``dask.array``, dense or of CSR chunks.
+
+    Chunks are never fetched: a function of a chunk travels to the workers, and what comes back is a sum of the size of
+    the answer. Every question reads the chunks once, so ``persist()`` an array that is costly to load.
+    """
+
+    def __init__(self, array: Any) -> None:
+        if any(np.isnan(size) for size in array.shape):
+            array = array.compute_chunk_sizes()
+        if array.ndim == 2 and array.numblocks[1] > 1:
+            array = array.rechunk({1: -1})  # a row stays in one piece
+        self.array = array
+        self.shape = array.shape
+        self.ndim = array.ndim
+        self.dtype = array.dtype
+        self.dense = not sp.issparse(array._meta)
+
+    def astype(self, dtype: Any) -> "DaskRows":
+        """Return the same rows in another precision."""
+        return DaskRows(self.array.astype(dtype))
+
+    def total(self, of: Callable[[Rows], Sums]) -> Sums:
+        """Σ of(chunk), added up by a tree of tasks whose order is fixed: the same bits each time."""
+        from dask.delayed import delayed
+
+        shared = delayed(partial(_of_chunk, of), pure=False)  # one node of the graph: what it carries is sent once
+        add = delayed(_add, pure=False)
+        parts = [shared(chunk) for chunk in self.array.to_delayed().ravel()]
+        while len(parts) > 1:
+            parts = [add(parts[first : first + FAN_IN]) for first in range(0, len(parts), FAN_IN)]
+        sums: Sums = parts[0].compute()
+        return tuple(np.require(array, requirements="W") for array in sums)
+
+
+def _of_chunk(of: Callable[[Rows], Sums], chunk: Any) -> Sums:
+    if sp.issparse(chunk):
+        rows: Any = chunk
+        rows = rows.tocsr()
+        if not rows.has_canonical_format:  # an entry stored in parts would count as several
+            rows = rows.copy()
+            rows.sum_duplicates()
+        return of(rows)
+    return of(chunk)
+
+
+def _add(parts: list[Sums]) -> Sums:
+    return tuple(np.sum(terms, axis=0) for terms in zip(*parts, strict=True))

@@ -1,0 +1,87 @@
+"""The benchmarks measure what they say: references find what is planted, slow jobs are stopped, bars can fail."""
+
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from benchmarks.growth import exponent
+from benchmarks.machine import _bars
+from benchmarks.measure import Bar, Measured, measured
+from benchmarks.peers import PEERS, quality
+from benchmarks.workloads import Workload, blocks, sparse_rows, spiked
+
+WORK = Workload("W0", partial(spiked, 300, 60, (40.0, 30.0), 5), 2, 5, 1.0, partial(blocks, 2, 60, 5))
+
+
+@pytest.mark.parametrize("name", ["truncated power", "truncated power, PCA", "GPower", "PCA truncated", "ExactSPCA"])
+def test_references_find_planted_loadings(name):
+    x = WORK.make()
+    figures = quality(WORK, x, PEERS[name](x, WORK))
+    assert figures["recovery_error"] < 0.05
+    assert quality(WORK, x, np.eye(2, 60))["recovery_error"] > 1.0
+
+
+def test_explained_variance_is_that_of_the_span():
+    x = WORK.make()
+    w = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]]) @ np.eye(3, 60)
+    centred = x - x.mean(axis=0)
+    expected = np.sum(centred[:, :2] ** 2) / np.sum(centred**2)
+    assert quality(WORK, x, w)["explained"] == pytest.approx(expected)
+    sparse = sparse_rows(50, 60, 0.1)
+    dense = Workload("dense", WORK.make, 2, 5, 1.0)
+    assert quality(dense, sparse, np.eye(2, 60)) == pytest.approx(quality(dense, sparse.toarray(), np.eye(2, 60)))
+
+
+def ones(size):
+    return np.ones(size)
+
+
+def copies(n, x):
+    return [x.copy() for _ in range(n)]
+
+
+def sleep(seconds, _x):
+    time.sleep(seconds)
+
+
+def spin(_x):
+    while True:
+        pass
+
+
+def fail(_x):
+    raise ValueError("no such data")
+
+
+def test_memory_is_what_the_job_adds():
+    outcome = measured(partial(ones, 1 << 22), partial(copies, 3), repeats=1)
+    assert isinstance(outcome, Measured)
+    assert outcome.grown == pytest.approx(3 * 8 * (1 << 22), rel=0.1)
+
+
+def test_a_slow_job_is_stopped_and_a_failing_one_named():
+    began = time.monotonic()
+    for job in (partial(sleep, 60.0), spin):
+        assert measured(partial(ones, 1), job, limit=0.5) == "none in 0.5 CPU s"
+    assert time.monotonic() - began < 30.0
+    assert measured(partial(ones, 1), fail) == "ValueError: no such data"
+
+
+def test_exponents_of_power_laws():
+    assert exponent([(n, 3.0 * n**1.25) for n in (10, 100, 1000)]) == pytest.approx(1.25)
+
+
+def test_bars_fail_where_a_peer_is_better():
+    ours = {"cpu_ratio": 1.5, "explained": 0.5}
+    peers = {"SparsePCA cd": {"cpu_ratio": 30.0, "explained": 0.4}, "GPower": {"cpu_ratio": 3.0, "explained": 0.45}}
+    rows = {"ExactSPCA": ours, "ExactSPCA overlapping": ours, **peers}
+    assert all(bar.holds for bar in _bars(WORK, rows))
+    better = {**rows, "GPower": {"cpu_ratio": 1.0, "explained": 0.51}, "SparsePCA cd": {"failed": "none in 40 s"}}
+    failing = [bar.what for bar in _bars(WORK, better) if not bar.holds]
+    assert failing == [
+        "explained variance at least the best peer's to 1e-3",
+        "ExactSPCA below every sparse peer",
+        "ExactSPCA overlapping below every sparse peer",
+    ]
+    assert str(Bar("here", "is so", "1", False)).startswith("FAIL")
