@@ -106,7 +106,6 @@ def test_the_coordinator_killed_at_every_round_goes_on_to_the_same_bits(three):
             os.kill(pid, signal.SIGKILL)
         run.kill()  # who watches it need not wait until Flower has noticed
         run.communicate()
-        (three.folder.flower / "current-run.json").unlink(missing_ok=True)
         run = three.start("study", "resume", "trial", "--wait", "120")
     said = run.communicate(timeout=400)[0]
     assert run.returncode == 0, said

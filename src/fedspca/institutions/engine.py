@@ -61,6 +61,7 @@ class Engine:
             return
         check_certificate(certificates.certificate, study.host, certificates.authority)
         if running(home, "superlink") is None:
+            self._current.unlink(missing_ok=True)  # a run does not outlive its server
             start_superlink(home, certificates, study.control_port)
         if running(home, "gateway") is None:
             start_gateway(home, certificates, study.port, study.control_port)
@@ -85,7 +86,9 @@ class Engine:
         if not self.runs:
             raise ValueError("The study is not started. Start it with: fedspca study start")
         busy = self._busy()
-        if busy is not None:
+        if busy is not None and action.startswith("resume"):
+            self._control().stop_run(busy)  # Flower takes a while to notice that a run's process is gone
+        elif busy is not None:
             raise ValueError(
                 f"A run of this study goes on (Flower's number {busy}). Wait for it, or: fedspca study stop"
             )
