@@ -52,9 +52,9 @@ def test_the_loadings_and_the_history_are_those_of_one_process(three):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_faspca_too(three):
-    three.change(solver="faspca", nonzero=None, lam=5.0, max_rounds=8)
+    three.change(solver="faspca", nonzero=None, lam=5.0, max_rounds=4)
     three.run("study", "run", "trial")
-    local = here(three, FASPCA(2, lam=5.0, max_rounds=8, scale=True, max_missing=0.2))
+    local = here(three, FASPCA(2, lam=5.0, max_rounds=4, scale=True, max_missing=0.2))
     assert np.allclose(model(three).components, local.components_, atol=1e-10)
     there = [record["objective"] for record in model(three).facts["history"] if record["objective"] is not None]
     assert np.allclose(there, [r.objective for r in local.history_ if r.objective is not None], rtol=1e-10)
