@@ -406,6 +406,7 @@ class TestCommands:
         assert "it is there already" in run("study", "init", "heart", "--sites", "a,b,c", code=1)
         assert "No reply yet from east, north, south" in run("study", "status", "heart", code=1)
         assert "is not a fedspca reply" in run("study", "admit", "heart", "east.csv", code=1)
+        assert "there is no such file" in run("study", "admit", "heart", "none.reply", code=1)
         run("site", "init", "east.csv", "-o", "east")
         assert "no invitation yet" in run("site", "join", "--site", "east", code=1)
         assert "it is there already" in run("site", "init", "east.csv", "-o", "east", code=1)
@@ -424,6 +425,16 @@ class TestCommands:
     def test_settings_with_which_no_study_can_start_are_refused_at_once(self, run, files, options, words):
         assert words in run("study", "init", "heart", *options, code=1)
         assert not (files / "heart").exists()
+
+    def test_a_simulation_that_cannot_start_leaves_nothing(self, run, files):
+        (files / "odd.csv").write_text("x,y\n1,2\n")
+        for names, words in (
+            (("east.csv", "north.csv", "none.csv"), "there is no such file"),
+            (("east.csv", "north.csv", "odd.csv"), "do not hold the same features"),
+            (("east.csv", "north.csv"), "at least three"),
+        ):
+            assert words in run("study", "simulate", *names, "-o", "trial", code=1)
+            assert not (files / "trial").exists()
 
     def test_the_plain_commands_can_be_seen(self, run):
         run("study", "init", "heart", "--sites", "east,north,south", "--port", "4433")

@@ -160,6 +160,11 @@ def simulate(
     from fedspca.federation.flower.processes import free_port
     from fedspca.institutions.simulation import make_simulation
 
+    if masked and len(files) < 3:
+        raise ValueError(
+            f"Masks hide a site among at least three, and there are {len(files)}: with two, each could subtract its "
+            "own part from the sum. Give more files, or --no-masked."
+        )
     fit = {"components": components, "nonzero": nonzero, "lam": lam, "solver": solver, "masked": masked}
     study = JointStudy(name=output.name, min_sites=min(3, len(files)), control_port=free_port()).with_given(fit)
     folder = make_simulation(output, study, Study(files=tuple(files)).with_given(settings))

@@ -96,6 +96,8 @@ def read_paper(path: Path, kind: type[Paper], key: str) -> Paper:
     key : str
         Which of its fields holds the signer's public key.
     """
+    if not path.is_file():
+        raise InvalidPaper(f"{path}: there is no such file.")
     if path.stat().st_size > LONGEST:
         raise InvalidPaper(f"{path}: the file is too long for an {kind.__name__.lower()}.")
     try:

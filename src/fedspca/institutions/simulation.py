@@ -1,5 +1,6 @@
 """A study between institutions that are all on this machine: for researchers, and to try a study before it is real."""
 
+import shutil
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +30,16 @@ def make_simulation(path: Path, study: JointStudy, data: Study) -> StudyFolder:
     """
     names = site_names(data.files)
     folder = StudyFolder.create(path, study.with_given({"sites": tuple(names)}))
+    try:
+        _add_sites(folder, names, study, data)
+    except BaseException:
+        shutil.rmtree(folder.path, ignore_errors=True)  # a study without its sites is of no use to anyone
+        raise
+    return folder
+
+
+def _add_sites(folder: StudyFolder, names: list[str], study: JointStudy, data: Study) -> None:
+    """Make each site's folder, exchange the papers, and approve."""
     sites = []
     for name, file in zip(names, data.files, strict=True):
         site = SiteFolder.create(folder.path / "sites" / name, replace(data, files=(file,)))
@@ -44,7 +55,6 @@ def make_simulation(path: Path, study: JointStudy, data: Study) -> StudyFolder:
     for site in sites:
         site.store.propose(agreement)
         site.store.approve(agreement)
-    return folder
 
 
 def endpoints(folder: StudyFolder) -> dict[str, Endpoint]:
