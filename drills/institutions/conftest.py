@@ -39,7 +39,7 @@ class Institutions:
         self.home, self.sites = home, sites
         self.ports = free_port(), free_port()
         self.data = rows(sites)
-        self.people = {}
+        self.people, self.runs = {}, []
         given = {"port": self.ports[0], "control-port": self.ports[1], "deadline": 30, "nonzero": 3, **settings}
         options = [text for name, value in given.items() if value is not None for text in (f"--{name}", str(value))]
         options = [text for text in options if text != "True"]
@@ -56,13 +56,18 @@ class Institutions:
         for name in sites:
             self.join(name)
         self.wait(lambda: all("connected" in self.told(name) for name in sites), 120)
+        self.settings = self.study_file.read_text()
+
+    @property
+    def study_file(self):
+        return self.home / "trial" / "study.toml"
 
     @property
     def folder(self):
         return StudyFolder(self.home / "trial")
 
     def start(self, *arguments):
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*PROGRAM, *arguments],
             cwd=self.home,
             stdout=subprocess.PIPE,
@@ -71,6 +76,8 @@ class Institutions:
             env=os.environ | {"COLUMNS": "400"},
             start_new_session=True,
         )
+        self.runs.append(process)
+        return process
 
     def run(self, *arguments, code=0, seconds=400):
         process = self.start(*arguments)
@@ -107,13 +114,12 @@ class Institutions:
         self.wait(lambda: "connected" in self.told(name), 120)
 
     def change(self, **settings):
-        """Change the study's settings, and have every owner approve them."""
-        path = self.home / "trial" / "study.toml"
-        lines = path.read_text().splitlines()
+        """Set the study to its first settings but for these, and have every owner approve them."""
+        lines = self.settings.splitlines()
         for name, value in settings.items():
             at = next(k for k, line in enumerate(lines) if line.removeprefix("# ").startswith(f"{name} ="))
             lines[at] = f"# {name} =" if value is None else f"{name} = {json.dumps(value)}"
-        path.write_text("\n".join(lines))
+        self.study_file.write_text("\n".join(lines))
         self.approve()
 
     def approve(self):
@@ -136,6 +142,13 @@ class Institutions:
     def log(self, name):
         return list(SiteFolder(self.home / name).audit().lines())
 
+    def answered(self, name, kind="ask"):
+        """The letters of a kind that a site has answered in the current run."""
+        about = self.folder.journal / "run.json"
+        run = json.loads(about.read_text())["run"] if about.exists() else None
+        kinds = (kind, "answered", run)
+        return [line for line in self.log(name) if (line["kind"], line["verdict"], line.get("run")) == kinds]
+
     def wait(self, done, seconds=120.0):
         end = time.monotonic() + seconds
         while not done():
@@ -147,6 +160,19 @@ class Institutions:
         found = subprocess.run(["pgrep", "-f", "flwr-serverapp"], capture_output=True, text=True, check=False).stdout
         mine = str(self.ports[1])
         return [int(pid) for pid in found.split() if mine in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")]
+
+    def settle(self):
+        """Whatever the test before left: no run goes on, and every site is here."""
+        if any(process.poll() is None for process in self.runs):
+            for process in self.runs:
+                process.kill()
+            self.run("study", "stop", "trial")
+            self.run("study", "start", "trial")
+        self.runs.clear()
+        shutil.rmtree(self.folder.journal, ignore_errors=True)
+        for name in self.sites:
+            if name not in self.people:
+                self.back(name)
 
     def close(self):
         for name in list(self.people):
@@ -167,10 +193,22 @@ def institutions(sites, **settings):
 
 
 @pytest.fixture(scope="session")
-def three():
+def three_sites():
     yield from institutions(("east", "north", "south"), **{"no-masked": True})
 
 
 @pytest.fixture(scope="session")
-def masked():
+def masked_sites():
     yield from institutions(("east", "north", "south", "west"))
+
+
+@pytest.fixture
+def three(three_sites):
+    three_sites.settle()
+    return three_sites
+
+
+@pytest.fixture
+def masked(masked_sites):
+    masked_sites.settle()
+    return masked_sites

@@ -15,11 +15,7 @@ def test_a_private_study_goes_on_without_a_site_that_was_killed_in_any_stage(mas
     agreement = masked.folder.agreement()
     run = masked.start("study", "run", "trial", "--wait", "60")
 
-    def answered():
-        lines = [line for line in masked.log("north") if line.get("study") == agreement.hash]
-        return any(line["kind"] == kind and line["verdict"] == "answered" for line in lines)
-
-    masked.wait(answered, 240)
+    masked.wait(lambda: masked.answered("north", kind), 240)
     masked.kill("north", node=False)  # as soon as it has answered such a letter
     said = run.communicate(timeout=400)[0]
     assert run.returncode == 0, said
@@ -31,4 +27,3 @@ def test_a_private_study_goes_on_without_a_site_that_was_killed_in_any_stage(mas
     for name in ("east", "south", "west"):
         spent = SiteFolder(masked.home / name).ledger().spent(agreement.hash)
         assert spent == pytest.approx(facts["privacy"]["epsilon"])
-    masked.back("north")
