@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.measure import verdict
 from fedspca.experiments.data import standardised, wdbc_star
 from fedspca.federation.channel import LocalChannel
-from fedspca.federation.flower.processes import free_port
+from fedspca.federation.flower.commands import free_port
 from fedspca.institutions.coordinator import StudyFolder
 from fedspca.institutions.engine import Engine, end_of_events
 from fedspca.institutions.run import run_study

@@ -11,14 +11,9 @@ import time
 from pathlib import Path
 
 from fedspca.federation.flower.certificates import Certificates, make_certificates, make_node_key
-from fedspca.federation.flower.processes import (
-    Control,
-    Process,
-    free_port,
-    start_gateway,
-    start_superlink,
-    supernode_command,
-)
+from fedspca.federation.flower.commands import free_port, supernode_command
+from fedspca.federation.flower.control import Control
+from fedspca.federation.flower.processes import Process, start_gateway, start_superlink
 from fedspca.federation.flower.relay import serve
 
 SERVER = '''\

@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("ray")
 
-from fedspca.federation.flower.processes import Control, start_simulation
+from fedspca.federation.flower.control import Control
+from fedspca.federation.flower.processes import start_simulation
 from flower_study import DrillRun, write_drill
 
 # there is no guard here: a site is built where its message is, from the node's number

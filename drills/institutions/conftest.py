@@ -16,7 +16,8 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from fedspca.federation.flower.processes import free_port, running, stop
+from fedspca.federation.flower.commands import free_port
+from fedspca.federation.flower.processes import running, stop
 from fedspca.institutions.coordinator import StudyFolder
 from fedspca.institutions.owner import SiteFolder
 

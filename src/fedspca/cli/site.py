@@ -71,7 +71,7 @@ def join(
         console().print(f"Your key: {fingerprint(reply.public)}", soft_wrap=True)
         console().print(f"The coordinator's: {coordinator}. Compare them over the telephone.", soft_wrap=True)
     if show:
-        from fedspca.federation.flower.processes import shown
+        from fedspca.federation.flower.commands import shown
         from fedspca.institutions.guard import node_command
 
         command = node_command(folder, folder.invitation, socket or Path("SOCKET"))

@@ -67,7 +67,7 @@ def start(
     """Start the study's server, so that sites can connect."""
     engine = _engine(StudyFolder(folder))
     if show:
-        from fedspca.federation.flower.processes import shown
+        from fedspca.federation.flower.commands import shown
 
         for command in engine.commands():
             console().print(shown(command), soft_wrap=True)
@@ -157,7 +157,7 @@ def simulate(
 
       fedspca study simulate north.csv south.csv east.csv -r 2 --nonzero 10 -o trial
     """
-    from fedspca.federation.flower.processes import free_port
+    from fedspca.federation.flower.commands import free_port
     from fedspca.institutions.simulation import make_simulation
 
     if masked and len(files) < 3:

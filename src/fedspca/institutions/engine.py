@@ -8,19 +8,15 @@ from typing import Any
 
 from fedspca.federation.flower.app import write_app
 from fedspca.federation.flower.certificates import check_certificate
-from fedspca.federation.flower.processes import (
+from fedspca.federation.flower.commands import (
     LOOPBACK,
-    Control,
     FlowerProcessError,
     gateway_command,
-    running,
     simulation_command,
-    start_gateway,
-    start_simulation,
-    start_superlink,
-    stop,
     superlink_command,
 )
+from fedspca.federation.flower.control import Control
+from fedspca.federation.flower.processes import running, start_gateway, start_simulation, start_superlink, stop
 from fedspca.institutions.coordinator import StudyFolder
 
 LOOK = 0.2  # seconds between looks at the study's events

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from fedspca.federation.flower.processes import Process, free_port, keep_supernode_running, supernode_command
+from fedspca.federation.flower.commands import free_port, supernode_command
+from fedspca.federation.flower.processes import Process, keep_supernode_running
 from fedspca.federation.flower.relay import serve
 from fedspca.institutions.owner import Listener, SiteFolder
 from fedspca.institutions.papers import Invitation

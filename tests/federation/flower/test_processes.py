@@ -12,21 +12,17 @@ import pytest
 pytest.importorskip("cryptography")
 
 from fedspca.federation.flower.certificates import Certificates
-from fedspca.federation.flower.processes import (
+from fedspca.federation.flower.commands import (
     FlowerProcessError,
-    Process,
     environment,
     free_port,
     gateway_command,
-    listens,
-    running,
     shown,
     split_address,
-    stop,
     superlink_command,
     supernode_command,
-    tail,
 )
+from fedspca.federation.flower.processes import Process, listens, running, stop, tail
 
 PARENT = """
 import signal, subprocess, sys, time

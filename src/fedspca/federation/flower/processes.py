@@ -1,125 +1,31 @@
-"""Drive Flower's own processes, so that nobody needs to learn their flags.
-
-A *SuperLink* runs on the coordinator's machine, a *SuperNode* on each site's. Each command is made by a function that
-returns it as a list, so that it can be printed for those who want to run it themselves.
-
-Ports. A SuperLink serves three things on one port: Fleet (what SuperNodes talk to, each request signed by the
-node's key), Runtime (its own app processes) and Control (`flwr run`, `flwr supernode register`), and the open-source
-SuperLink lets *everyone* who reaches the port use Control, that is, run code. So it listens on loopback only, and
-:mod:`fedspca.federation.flower.gateway` is what listens to the network and lets only Fleet pass. Sites open no port: a
-SuperNode connects out, and its own Runtime port is on loopback.
-"""
+"""Processes of Flower that are started, found again by a later command, kept running and stopped."""
 
 import contextlib
-import json
 import os
-import shlex
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fedspca.federation.flower.certificates import Certificates, try_connection
+from fedspca.federation.flower.commands import (
+    LOOPBACK,
+    TASK_POLL,
+    FlowerProcessError,
+    environment,
+    free_port,
+    gateway_command,
+    simulation_command,
+    split_address,
+    superlink_command,
+)
 from fedspca.files import new_file
 
-LOOPBACK = "127.0.0.1"
-PROFILE = "fedspca"
-TASK_POLL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"
-TASK_POLL_SECONDS = 0.2  # how often a site's launcher asks for work; Flower's default is a second, for every message
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
-
-
-class FlowerProcessError(ChildProcessError):
-    """A process of Flower did not start, did not stop or did not do what was asked."""
-
-
-def environment(home: Path) -> dict[str, str]:
-    """The environment of every Flower process: its files under ``home``, nothing reported to anyone."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("FLWR_")}
-    programs = str(Path(sys.executable).parent)  # Flower starts its helpers by name, from the same installation
-    return kept | {
-        "PATH": os.pathsep.join(filter(None, [programs, os.environ.get("PATH")])),
-        "FLWR_HOME": str(home),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        TASK_POLL: str(TASK_POLL_SECONDS),
-        "PYTHONUNBUFFERED": "1",
-    }
-
-
-def superlink_command(certificates: Certificates, database: Path, port: int, host: str = LOOPBACK) -> list[str]:
-    """The command that starts the coordinator's SuperLink, with TLS and with nodes that must be registered."""
-    return [
-        _program("flower-superlink"),
-        *("--host", host, "--port", str(port)),
-        *("--ssl-ca-certfile", str(certificates.authority)),
-        *("--ssl-certfile", str(certificates.certificate), "--ssl-keyfile", str(certificates.key)),
-        "--enable-supernode-auth",
-        *("--database", str(database)),
-        "--disable-runtime-dependency-installation",
-    ]
-
-
-def simulation_command(database: Path, port: int) -> list[str]:
-    """The command that starts Flower's simulation engine: sites that are all on this machine, and no network."""
-    return [
-        _program("flower-superlink"),
-        *("--simulation", "--insecure", "--host", LOOPBACK, "--port", str(port)),
-        *("--database", str(database)),
-        "--disable-runtime-dependency-installation",
-    ]
-
-
-def gateway_command(certificates: Certificates, port: int, superlink_port: int, host: str = "0.0.0.0") -> list[str]:
-    """The command that opens a port to the sites, through which they reach the SuperLink's Fleet and nothing else."""
-    return [
-        *(sys.executable, "-m", "fedspca.federation.flower.gateway"),
-        *("--host", host, "--port", str(port), "--superlink-port", str(superlink_port)),
-        *("--authority", str(certificates.authority)),
-        *("--certificate", str(certificates.certificate), "--key", str(certificates.key)),
-    ]
-
-
-def supernode_command(address: str, authority: Path, private_key: Path, port: int, guard: Path) -> list[str]:
-    """The command that connects a site: ``address`` as host:port, and the socket at which its guard listens."""
-    if set('"\\\n') & set(str(guard)):
-        raise FlowerProcessError(f"Flower cannot read a path with quotes or backslashes: {guard}")
-    return [
-        _program("flower-supernode"),
-        *("--superlink", address),
-        *("--root-certificates", str(authority)),
-        *("--auth-supernode-private-key", str(private_key)),
-        *("--host", LOOPBACK, "--port", str(port)),
-        *("--node-config", f'socket="{guard}"'),
-    ]
-
-
-def shown(command: Sequence[str]) -> str:
-    """A command as a person would type it."""
-    return shlex.join(command)
-
-
-def free_port(host: str = LOOPBACK) -> int:
-    """A port that nobody listens on now."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of ``host:port`` or ``[v6]:port``."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise FlowerProcessError(f"An address reads host:port, not {address!r}.")
-    return host.strip("[]"), int(port)
 
 
 class Process:
@@ -236,9 +142,8 @@ def stop(folder: Path, name: str, seconds: float = STOP_SECONDS) -> bool:
         def living() -> list[int]:
             return [member for member in family if _started_at(member) == born[member] != ""]
 
-        _signal(
-            family, signal.SIGTERM
-        )  # its helpers too: one of them waits for its end, in vain while nobody buries it
+        # its helpers too: one of them waits for its end, in vain while nobody buries it
+        _signal(family, signal.SIGTERM)
         if not _until(lambda: not living(), seconds):
             _signal(living(), signal.SIGKILL)
             _until(lambda: not living(), 2.0)
@@ -279,121 +184,6 @@ def start_gateway(
     )
     here = LOOPBACK if host in {"0.0.0.0", "::"} else host
     return process.start().wait_until(lambda: listens(here, port))
-
-
-@dataclass(frozen=True)
-class Node:
-    """A SuperNode as the SuperLink knows it. ``status`` is registered, online, offline or unregistered."""
-
-    node_id: int
-    status: str
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run as the SuperLink knows it, such as ``"finished:completed"``."""
-
-    run_id: int
-    status: str
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self.status.startswith("finished")
-
-    @property
-    def completed(self) -> bool:
-        """Whether it has ended well."""
-        return self.status == "finished:completed"
-
-
-class Control:
-    """Tell a SuperLink what to do, through Flower's own command line.
-
-    Parameters
-    ----------
-    home : Path
-        Flower's home; gets the profile that says where the SuperLink is.
-    address : str
-        The SuperLink's own address on this machine.
-    authority : Path or None
-        The authority's certificate; None for the simulation engine, which is spoken to without TLS on this machine.
-    """
-
-    def __init__(self, home: Path, address: str, authority: Path | None) -> None:
-        self._home = Path(home)
-        profile: dict[str, str | bool] = {"address": address}
-        profile |= {"insecure": True} if authority is None else {"root-certificates": str(Path(authority).absolute())}
-        with new_file(self._home / "config.toml") as draft:
-            draft.write_text(
-                f"[superlink]\ndefault = {json.dumps(PROFILE)}\n\n[superlink.{PROFILE}]\n" + _toml(profile),
-                encoding="utf-8",
-            )
-
-    def register(self, public_key: Path, name: str | None = None) -> int:
-        """Let the holder of this key connect; its node id, which stays tied to the key. The name is shown nowhere."""
-        said = self._flwr("supernode", "register", str(public_key), PROFILE, *(["--name", name] if name else []))
-        return int(said["node-id"])
-
-    def unregister(self, node_id: int) -> None:
-        """Let the holder of this node's key connect no more."""
-        self._flwr("supernode", "unregister", str(node_id), PROFILE)
-
-    def nodes(self) -> list[Node]:
-        """The SuperNodes that are registered."""
-        said = self._flwr("supernode", "list", PROFILE)
-        return [Node(int(node["node-id"]), str(node["status"])) for node in said["nodes"]]
-
-    def start_run(
-        self,
-        app: Path,
-        settings: Mapping[str, str | int | float | bool] | None = None,
-        simulated_nodes: int | None = None,
-    ) -> int:
-        """Start a run of an app with these settings, and in the simulation engine with so many nodes; its id."""
-        overrides = self._home / "run.toml"  # on the command line Flower cannot read every string
-        with new_file(overrides) as draft:
-            draft.write_text(_toml(settings or {}), encoding="utf-8")
-        more = ["--run-config", str(overrides)]
-        if simulated_nodes is not None:
-            more += ["--federation-config", f"num-supernodes={simulated_nodes} client-resources-num-cpus=1"]
-        return int(self._flwr("run", str(app), PROFILE, *more)["run-id"])
-
-    def run_status(self, run_id: int) -> Run:
-        """How a run is doing."""
-        (run,) = self._flwr("list", PROFILE, "--run-id", str(run_id))["runs"]
-        return Run(run_id, str(run["status"]))
-
-    def stop_run(self, run_id: int) -> None:
-        """End a run before its time."""
-        self._flwr("stop", str(run_id), PROFILE)
-
-    def wait_for_run(self, run_id: int, seconds: float, poll: float = 1.0) -> Run:
-        """Wait until a run is over; how it is doing then."""
-        end = time.monotonic() + seconds
-        while not (run := self.run_status(run_id)).over and time.monotonic() < end:
-            time.sleep(poll)
-        return run
-
-    def _flwr(self, *arguments: str) -> dict[str, Any]:
-        command = [_program("flwr"), *arguments, "--format", "json"]
-        done = subprocess.run(
-            command,
-            env=environment(self._home),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        try:
-            said: dict[str, Any] = json.loads(done.stdout)
-        except ValueError:
-            said = {}
-        if done.returncode or not said.get("success", True):
-            reason = said.get("error-message") or (done.stderr or done.stdout).strip()[-2000:] or "it said nothing"
-            raise FlowerProcessError(f"`flwr {' '.join(arguments[:2])}` failed: {reason}")
-        return said
 
 
 def keep_supernode_running(
@@ -469,15 +259,6 @@ def _since(log: Path, start: int) -> str:
         file.seek(start)
         return file.read(1 << 20).decode(errors="replace")
     return ""
-
-
-def _toml(settings: Mapping[str, str | int | float | bool]) -> str:
-    # a scalar of JSON is one of TOML, if letters beyond ASCII stay as they are
-    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings.items())
-
-
-def _program(name: str) -> str:
-    return str(Path(sys.executable).parent / name)
 
 
 def _started_at(pid: int) -> str:
