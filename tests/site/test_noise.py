@@ -16,7 +16,8 @@ from fedspca.site import noise
 from fedspca.site.audit import BrokenLog
 from fedspca.site.ledger import Budget, BudgetSpent, Cost, Ledger, Purpose, epsilon_of
 from fedspca.site.noise import packed, unpacked
-from fedspca.site.queries import QUERIES, SiteData
+from fedspca.site.queries import QUERIES
+from fedspca.site.question import SiteData
 
 D = 3
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federation
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
-from fedspca.site.queries import Query
+from fedspca.site.question import Query
 from fedspca.solvers.deflation import Loadings, Plan, captured_variance
 from fedspca.solvers.rounds import Rounds
 from fedspca.solvers.standardise import Moments

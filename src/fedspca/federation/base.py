@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.site.queries import Query, Terms
+from fedspca.site.question import Query, Terms
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import numpy as np
 from fedspca.federation.base import Aggregate, Around, Federation
 from fedspca.federation.journal import Journal
 from fedspca.files import new_file
-from fedspca.site.queries import Query
+from fedspca.site.question import Query
 from fedspca.site.site import Site
 
 SITES = "sites.npz"

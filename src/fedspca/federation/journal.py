@@ -13,7 +13,7 @@ import numpy as np
 
 from fedspca.federation.base import Aggregate, FederationError
 from fedspca.files import new_file
-from fedspca.site.queries import Query, fingerprint
+from fedspca.site.question import Query, fingerprint
 from fedspca.wire import Message, WireError, decode, encode
 
 IDENTITY = "study.json"

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threadpoolctl import ThreadpoolController
 
 from fedspca.federation.base import Aggregate, FederationError, add_in_order, check_same_features
-from fedspca.site.queries import Query, Terms
+from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
 
 THREADS_PAY = 1 << 20  # below this many numbers a site, handing work to a thread costs more than the work

@@ -21,7 +21,8 @@ from fedspca.site.agreement import Agreement
 from fedspca.site.ledger import Budget, Cost, epsilon_of
 from fedspca.site.masked import COLLUDING, noise_among
 from fedspca.site.noise import unpacked
-from fedspca.site.queries import QUERIES, Query, Scalar, State, random_directions
+from fedspca.site.queries import QUERIES, random_directions
+from fedspca.site.question import Query, Scalar, State
 
 Array = NDArray[np.float64]
 

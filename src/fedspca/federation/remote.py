@@ -14,7 +14,8 @@ import numpy as np
 from fedspca.federation.base import Aggregate, Array, FederationError, add_terms
 from fedspca.federation.conversation import Conversation, SiteLost
 from fedspca.site.endpoint import put_question
-from fedspca.site.queries import PRIVATE, QUERIES, Query, Terms, random_directions
+from fedspca.site.queries import PRIVATE, QUERIES, random_directions
+from fedspca.site.question import Query, Terms
 from fedspca.wire import Message
 
 CONSENSUS = frozenset({"faspca_step", "fsspca_step"})

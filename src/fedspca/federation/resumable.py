@@ -5,7 +5,7 @@ from typing import Protocol
 from fedspca.federation.base import Aggregate, Around, Federation
 from fedspca.federation.journal import Journal
 from fedspca.federation.remote import RosterChanged
-from fedspca.site.queries import Query
+from fedspca.site.question import Query
 from fedspca.wire import Message
 
 

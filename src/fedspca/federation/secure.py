@@ -22,7 +22,8 @@ from fedspca.site.fixed_point import WIDE, Coding, FixedPointOverflow, Segment, 
 from fedspca.site.identity import Identity
 from fedspca.site.masking import SURVIVES, own_key, pair_key, rows_of_bytes, tag_of, threshold_of
 from fedspca.site.masks import KEY, SEALED, SEED, derive, join, key_stream, public_key
-from fedspca.site.queries import QUERIES, Query, random_directions
+from fedspca.site.queries import QUERIES, random_directions
+from fedspca.site.question import Query
 from fedspca.site.site import Site
 from fedspca.site.store import MemoryStore
 from fedspca.wire import Message, WireError

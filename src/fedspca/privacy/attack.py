@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from fedspca.federation.base import Aggregate, add_terms, check_same_features
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.shrinkage import smooth_abs_gradient
-from fedspca.site.queries import Query, Terms, random_directions, starting_point
+from fedspca.site.queries import random_directions, starting_point
+from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
 
 Array = NDArray[np.float64]

@@ -2,7 +2,8 @@
 
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
 from fedspca.site.policy import Policy
-from fedspca.site.queries import QUERIES, Query, Terms
+from fedspca.site.queries import QUERIES
+from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
 
 __all__ = ["QUERIES", "InvalidData", "InvalidQuery", "Policy", "Query", "Site", "SiteRefusal", "Terms"]

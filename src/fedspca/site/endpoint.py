@@ -26,7 +26,8 @@ from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
 from fedspca.site.identity import Identity, InvalidSignature, signed_payload
 from fedspca.site.ledger import Budget, Purpose
 from fedspca.site.masked import MASKED, noise_among
-from fedspca.site.queries import QUERIES, Query, Terms
+from fedspca.site.queries import QUERIES
+from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
 from fedspca.site.store import Store
 from fedspca.wire import MAX_BYTES, Message, WireError, decode, encode

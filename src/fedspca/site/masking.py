@@ -45,7 +45,8 @@ from fedspca.site.masks import (
     split,
     unseal,
 )
-from fedspca.site.queries import PRIVATE, QUERIES, Query, Terms, fingerprint
+from fedspca.site.queries import PRIVATE, QUERIES
+from fedspca.site.question import Query, Terms, fingerprint
 from fedspca.wire import Message, WireError, decode, encode
 
 Bytes = NDArray[np.uint8]

@@ -4,11 +4,7 @@ Each question is a pure function (data, state, query) -> (state, terms). Terms a
 is a term of a sum over the sites. The list says, in words, what each releases.
 """
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Mapping
 from weakref import WeakValueDictionary
 from zlib import crc32
 
@@ -16,12 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.operators import (
-    COLUMNS_OF_A_FIT,
     COLUMNS_OF_CONSENSUS,
-    AnyRows,
-    DeflatedRows,
     Frame,
-    StandardisedRows,
     column_sums,
     deviations_from,
     missing_counts,
@@ -49,54 +41,12 @@ from fedspca.site.noise import (
     noised,
     packed,
 )
+from fedspca.site.question import Query, Question, Shape, SiteData, State, Terms
 
 Array = NDArray[np.float64]
-Scalar: TypeAlias = float | int | str
-Terms: TypeAlias = dict[str, Array]
-State: TypeAlias = ConsensusState | None
 
 _DRAWN: WeakValueDictionary[tuple[int, tuple[int, int]], Array] = WeakValueDictionary()
 CURVATURE_POWER = 16  # the power mean of the sites' curvatures is within K^(1/16) of their maximum
-
-
-@dataclass(frozen=True, eq=False)
-class Query:
-    """One question to all sites: its name, the arrays to broadcast, the scalars."""
-
-    name: str
-    arrays: Mapping[str, Array] = field(default_factory=dict)
-    scalars: Mapping[str, Scalar] = field(default_factory=dict)
-
-    @property
-    def nbytes(self) -> int:
-        """Size of what is sent to each site."""
-        return sum(array.nbytes for array in self.arrays.values()) + 8 * len(self.scalars)
-
-
-def fingerprint(query: Query) -> str:
-    """Return a hash of all that a question says."""
-    digest = hashlib.sha256(json.dumps([query.name, sorted(query.scalars.items())]).encode())
-    for name, array in sorted(query.arrays.items()):
-        digest.update(f"{name}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:32]
-
-
-class SiteData:
-    """A site's rows, seen in the frame that a question names. ``missing`` says whether some values may be NaN."""
-
-    def __init__(self, site: str, rows: AnyRows, *, missing: bool = False) -> None:
-        self.site = site
-        self.rows = rows
-        self.missing = missing
-        self.standardised: StandardisedRows | None = None
-
-    def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
-        """Rows in this frame, to be multiplied by so many columns. The last operator is kept, for its Gram matrix."""
-        last = self.standardised
-        if last is None or not (np.array_equal(last.mean, frame.mean) and np.array_equal(last.scale, frame.scale)):
-            last = self.standardised = StandardisedRows(self.rows, frame.mean, frame.scale, missing=self.missing)
-        return DeflatedRows(last, frame.removed, expected)
 
 
 def _frame(query: Query) -> Frame:
@@ -270,7 +220,6 @@ def _squares(query: Query) -> float:
     return _number(query, "clip") ** 2 + _number(query, "offset") ** 2
 
 
-Shape: TypeAlias = tuple[str, ...]
 PRECISIONS = frozenset({"float64", "float32"})
 FRAME: Mapping[str, Shape] = {"mean": ("d",), "scale": ("d",), "removed": ("d", "q")}
 STATED: Mapping[str, Shape] = {"centre": ("d",), "scale": ("d",)}
@@ -291,79 +240,6 @@ CONSENSUS_SCALARS: Mapping[str, type | frozenset[str]] = {
     "seed": int,
     "deflation": frozenset({"orthogonal", "generalized"}),
 }
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question's answer, what it releases in words, and the form in which it must be put."""
-
-    answer: Callable[[SiteData, State, Query], tuple[State, Terms]]
-    releases: str
-    terms: Mapping[str, Shape]
-    arrays: Mapping[str, Shape] = field(default_factory=dict)
-    optional: Mapping[str, Shape] = field(default_factory=dict)
-    scalars: Mapping[str, type | frozenset[str]] = field(default_factory=dict)
-    cost: Callable[[int, Query], Cost] | None = None  # of d features and the question; None if there is no noise
-
-    def components(self, query: Query) -> int:
-        """Count the directions that the question asks about."""
-        asked = [array.shape[1] for name, array in query.arrays.items() if name != "removed" and array.ndim == 2]
-        columns = query.scalars.get("columns", 0)
-        return max(asked, default=columns if isinstance(columns, int) else 0)
-
-    def shapes(self, d: int, query: Query) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each term of the answer, which the question alone determines."""
-        known = {**self.arrays, **self.optional}
-        sizes = {"d": d, "m": self.components(query), "moments": 2 * d + 1, "triangle": (d + 1) * (d + 2) // 2}
-        for name, array in query.arrays.items():
-            sizes |= dict(zip(known[name], array.shape, strict=True))
-        return {name: tuple(sizes[symbol] for symbol in shape) for name, shape in self.terms.items()}
-
-    def validate(self, site: str, d: int, query: Query) -> None:
-        """Raise :class:`InvalidQuery` unless every array and scalar is there, of its type and shape, and finite."""
-        problem = self._array_problem(d, query) or self._scalar_problem(query)
-        if problem is None and self.components(query) > d:
-            problem = f"it asks about {self.components(query)} directions of {d} features."
-        if problem is not None:
-            raise InvalidQuery(site, query.name, problem)
-
-    def _array_problem(self, d: int, query: Query) -> str | None:
-        known = {**self.arrays, **self.optional}
-        if missing := sorted(set(self.arrays) - set(query.arrays)):
-            return f"it lacks {', '.join(missing)}."
-        if unknown := sorted(set(query.arrays) - set(known)):
-            return f"it brings {', '.join(unknown)}, which the question does not take."
-        sizes = {"d": d}
-        for name, array in query.arrays.items():
-            if array.dtype != np.float64 or array.ndim != len(known[name]):
-                return f"{name} must be a float64 array of {len(known[name])} dimension(s)."
-            for symbol, size in zip(known[name], array.shape, strict=True):
-                if sizes.setdefault(symbol, size) != size:
-                    return f"{name} has shape {array.shape} where {symbol} is {sizes[symbol]}."
-            if array.ndim == 2 and array.shape[1] > d:  # the removed directions too
-                return f"{name} has {array.shape[1]} columns for {d} features."
-            if name == "scale":  # an infinite scale leaves a feature out
-                if not (array > 0).all():
-                    return "scale must be positive."
-            elif not np.isfinite(array).all():
-                return f"{name} contains NaN or infinity."
-        return None
-
-    def _scalar_problem(self, query: Query) -> str | None:
-        if set(query.scalars) != set(self.scalars):
-            return f"it takes the scalars {sorted(self.scalars)} and got {sorted(query.scalars)}."
-        for name, kind in self.scalars.items():
-            value = query.scalars[name]
-            if isinstance(kind, frozenset):
-                if value not in kind:
-                    return f"{name} must be one of {sorted(kind)}, got {value!r}."
-            elif not isinstance(value, kind) or isinstance(value, bool):
-                return f"{name} must be of type {kind.__name__}, got {value!r}."
-            elif isinstance(value, float) and not (np.isfinite(value) and value > 0):
-                return f"{name} must be positive and finite, got {value!r}."
-            elif isinstance(value, int) and value < 0:
-                return f"{name} must not be negative, got {value!r}."
-        return None
 
 
 QUERIES: Mapping[str, Question] = {

@@ -14,7 +14,8 @@ from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
 from fedspca.site.ledger import Ledger, Purpose
 from fedspca.site.policy import Policy
-from fedspca.site.queries import QUERIES, Query, Question, SiteData, State, Terms, fingerprint
+from fedspca.site.queries import QUERIES
+from fedspca.site.question import Query, Question, SiteData, State, Terms, fingerprint
 from fedspca.site.snapshot import restore, snapshot
 
 TOO_LARGE = 1e70  # norms of AᵀAw take the fourth power, and the largest number there is is 1e308

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.operators import Frame
 from fedspca.site.consensus import ConsensusState
-from fedspca.site.queries import State
+from fedspca.site.question import State
 
 FRAME = ("mean", "scale", "removed")
 

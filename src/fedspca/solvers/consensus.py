@@ -9,7 +9,7 @@ from fedspca.federation.base import Aggregate
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.shrinkage import soft_threshold
 from fedspca.metrics import mean_cosine
-from fedspca.site.queries import Query, Scalar
+from fedspca.site.question import Query, Scalar
 from fedspca.solvers.rounds import Rounds
 from fedspca.solvers.start import frame_arrays
 from fedspca.solvers.stopping import Residuals, StopReason

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import project_out
-from fedspca.site.queries import Query, Scalar
+from fedspca.site.question import Query, Scalar
 from fedspca.solvers.consensus import Consensus, Control, Method, reach_consensus
 from fedspca.solvers.finish import Deflation, Finish, finish, q_factor, with_fixed_signs
 from fedspca.solvers.rounds import Rounds

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TextIO, TypeAlias
 
 from fedspca.federation.base import Aggregate, Federation
-from fedspca.site.queries import Query
+from fedspca.site.question import Query
 
 
 @dataclass(frozen=True)

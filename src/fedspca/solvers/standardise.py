@@ -10,7 +10,7 @@ from fedspca.federation.base import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.site.errors import InvalidData
-from fedspca.site.queries import Query
+from fedspca.site.question import Query
 
 Array = NDArray[np.float64]
 

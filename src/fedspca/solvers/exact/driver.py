@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from fedspca.linalg.operators import Frame
-from fedspca.site.queries import Query, random_directions
+from fedspca.site.queries import random_directions
+from fedspca.site.question import Query
 from fedspca.solvers.exact.loop import State, advance, question, solution
 from fedspca.solvers.exact.problem import Problem
 from fedspca.solvers.rounds import Rounds
