@@ -83,30 +83,23 @@ class Deflated:
 
 def truncated_power(x: Any, work: Workload) -> Array:
     """Yuan and Zhang (2013): v ← the k largest of Sv, each loading from the heaviest feature left."""
-    rows, found = Deflated(x), []
-    for _ in range(work.r):
-        v = rows.heaviest()
-        for _ in range(MOST_STEPS):
-            last, v = v, keep_largest(rows.back(rows.scores(v)), work.k)
-            if np.abs(v - last).max() < 1e-6:
-                break
-        found.append(v)
-        rows.remove(v)
-    return np.array(found)
+    rows = Deflated(x)
+    return np.array([_truncated_power(rows, rows.heaviest(), work.k) for _ in range(work.r)])
 
 
 def truncated_power_from_pca(x: Any, work: Workload) -> Array:
     """The same, each loading from that of dense PCA: slower, and often better."""
-    rows, found = Deflated(x), []
-    for start in dense_pca(x, work):
-        v = keep_largest(rows.off(start), work.k)
-        for _ in range(MOST_STEPS):
-            last, v = v, keep_largest(rows.back(rows.scores(v)), work.k)
-            if np.abs(v - last).max() < 1e-6:
-                break
-        found.append(v)
-        rows.remove(v)
-    return np.array(found)
+    rows = Deflated(x)
+    return np.array([_truncated_power(rows, keep_largest(rows.off(v), work.k), work.k) for v in dense_pca(x, work)])
+
+
+def _truncated_power(rows: Deflated, v: Array, k: int) -> Array:
+    for _ in range(MOST_STEPS):
+        last, v = v, keep_largest(rows.back(rows.scores(v)), k)
+        if np.abs(v - last).max() < 1e-6:
+            break
+    rows.remove(v)
+    return v
 
 
 def gpower(x: Any, work: Workload) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedspca.federation.base import Aggregate, Array, FederationError, add_terms
 from fedspca.federation.conversation import Conversation, SiteLost
+from fedspca.federation.roster import Roster
 from fedspca.site.endpoint import put_question
 from fedspca.site.queries import PRIVATE, QUERIES, random_directions
 from fedspca.site.question import Query, Terms
@@ -32,18 +33,8 @@ class RosterChanged(FederationError):
         self.lost = dict(lost)
 
 
-class RemoteFederation:
-    """Sites on other machines, each asked by a letter. ``lost`` says who is no longer asked, and why.
-
-    Parameters
-    ----------
-    conversation : Conversation
-        The run.
-    sites : sequence of str, optional
-        Who takes part; by default everyone whom the agreement names.
-    notice : callable, optional
-        Told in words what happens to sites.
-    """
+class RemoteFederation(Roster):
+    """Sites on other machines, each asked by a letter and answering with its own terms."""
 
     def __init__(
         self,
@@ -52,22 +43,8 @@ class RemoteFederation:
         sites: tuple[str, ...] | None = None,
         notice: Callable[[str], object] = lambda _: None,
     ) -> None:
-        self.sites = tuple(sorted(conversation.agreement.sites if sites is None else sites))
-        self._conversation = conversation
-        self._round = 0
-        self._notice = notice
+        super().__init__(conversation, sites=sites, notice=notice)
         self._squares: dict[str, Array] = {}
-        self.lost: dict[str, str] = {}
-
-    @property
-    def n_sites(self) -> int:
-        """How many sites take part."""
-        return len(self.sites)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The features that the sites agreed on."""
-        return self._conversation.agreement.features
 
     def snapshot(self) -> Message:
         """Return where the rounds stand; :meth:`restore` takes it."""
@@ -80,7 +57,7 @@ class RemoteFederation:
     def sum(self, query: Query) -> Aggregate:
         """Ask every site and return the sum of their terms."""
         self._round += 1
-        agreement = self._conversation.agreement
+        agreement = self.agreement
         answers: dict[str, Terms] = {}
         waiting, until = self.sites, time.monotonic() + agreement.patience
         while waiting:
@@ -113,7 +90,7 @@ class RemoteFederation:
     def _go_on_without(self, lost: Mapping[str, str], query: Query) -> None:
         left = tuple(site for site in self.sites if site not in lost)
         site, reason = next(iter(lost.items()))
-        least = self._conversation.agreement.min_sites
+        least = self.agreement.min_sites
         if len(left) < least:
             raise SiteLost(site, query.name, f"{reason} The {len(left)} sites left are fewer than the {least} needed.")
         self.sites, self.lost = left, {**self.lost, **lost}

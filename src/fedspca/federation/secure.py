@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedspca.federation.base import Aggregate, Array, FederationError, check_same_features
 from fedspca.federation.channel import LocalChannel
 from fedspca.federation.conversation import Content, Conversation, Replies, SiteLost
+from fedspca.federation.roster import Roster
 from fedspca.site.agreement import Agreement
 from fedspca.site.endpoint import Endpoint, put_question
 from fedspca.site.errors import InvalidQuery
@@ -41,18 +42,8 @@ class Secrets(NamedTuple):
     recipients: tuple[str, ...]
 
 
-class SecureFederation:
-    """Sites whose terms are masked: the coordinator sees their sum only. ``lost`` says who is no longer asked, and why.
-
-    Parameters
-    ----------
-    conversation : Conversation
-        The run. Its agreement names the sites, the fewest that may be in a sum, and what happens when one is lost.
-    sites : sequence of str, optional
-        Who takes part; by default everyone whom the agreement names.
-    notice : callable, optional
-        Told in words what happens to sites.
-    """
+class SecureFederation(Roster):
+    """Sites whose terms are masked: the coordinator sees their sum only."""
 
     def __init__(
         self,
@@ -61,38 +52,18 @@ class SecureFederation:
         sites: tuple[str, ...] | None = None,
         notice: Callable[[str], object] = lambda _: None,
     ) -> None:
-        agreement = conversation.agreement
-        self.sites = tuple(sorted(agreement.sites if sites is None else sites))
-        self.threshold = threshold_of(len(agreement.sites), agreement.min_sites)
-        if len(self.sites) < self.threshold:
+        super().__init__(conversation, sites=sites, notice=notice)
+        named = len(self.agreement.sites)
+        self.threshold = threshold_of(named, self.agreement.min_sites)
+        if self.n_sites < self.threshold:
             raise FederationError(
-                f"Masks need at least {self.threshold} of the study's {len(agreement.sites)} sites and there are "
-                f"{len(self.sites)}: with two, each would learn the other's terms from the sum, and with one there is "
-                "nothing to hide them in."
+                f"Masks need at least {self.threshold} of the study's {named} sites and there are {self.n_sites}: with "
+                "two, each would learn the other's terms from the sum, and with one there is nothing to hide them in."
             )
-        self._conversation = conversation
-        self._round = 0
-        self._notice = notice
         self._certificates: dict[str, NDArray[np.uint8]] = {}
         self._introduced = False  # whether sites have seen each other's certificates
         self._ready: Secrets | None = None
         self._scale = Scale()
-        self.lost: dict[str, str] = {}
-
-    @property
-    def n_sites(self) -> int:
-        """How many sites take part."""
-        return len(self.sites)
-
-    @property
-    def agreement(self) -> Agreement:
-        """The terms of the study."""
-        return self._conversation.agreement
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The features that the sites agreed on."""
-        return self._conversation.agreement.features
 
     def sum(self, query: Query) -> Aggregate:
         """Ask every site and return the sum of their terms; nobody has seen any one of them."""
@@ -125,7 +96,7 @@ class SecureFederation:
             known = ", ".join(sorted(QUERIES))
             raise InvalidQuery(self.sites[0], query.name, f"there is no such question; there are {known}.")
         QUERIES[query.name].validate(self.sites[0], d, query)
-        codings = self._scale.codings(query, len(self._conversation.agreement.sites))
+        codings = self._scale.codings(query, len(self.agreement.sites))
         return codings, layout(QUERIES[query.name].shapes(d, query), codings)
 
     def _share_secrets(self, query: Query) -> Secrets:
@@ -166,7 +137,7 @@ class SecureFederation:
             add_into(total, answers[site].arrays["vector"], segments)
         fields = {"survivors": survivors, "query": query.name}
         shares = self._helped(dict.fromkeys(survivors, (fields, {})), query, len(ready.sites))
-        context = (self._conversation.agreement.hash, self._conversation.run, self._round, about)
+        context = (self.agreement.hash, self._conversation.run, self._round, about)
         for row, site in enumerate(ready.sites):
             mine = {ready.recipients.index(helper): rows[row].tobytes() for helper, rows in shares.items()}
             seed = join(mine, self.threshold)
@@ -188,7 +159,7 @@ class SecureFederation:
 
     def _gather(self, kind: str, contents: Mapping[str, Content], query: Query, length: int = 0) -> dict[str, Message]:
         """Ask for something that every site has to give, and settle what happens if one is lost."""
-        agreement = self._conversation.agreement
+        agreement = self.agreement
         answers: dict[str, Message] = {}
         until = time.monotonic() + agreement.patience
         waiting = dict(contents)
@@ -211,7 +182,7 @@ class SecureFederation:
 
     def _helped(self, contents: Mapping[str, Content], query: Query, sites: int) -> dict[str, NDArray[np.uint8]]:
         """Ask for shares of every site's secret; enough helpers will do, whatever becomes of the others."""
-        agreement = self._conversation.agreement
+        agreement = self.agreement
         until = time.monotonic() + agreement.patience
         told: dict[str, NDArray[np.uint8]] = {}
         while True:
