@@ -145,19 +145,26 @@ def test_a_schema_that_differs_is_named(files):
     assert folder.agreement().features == tuple(NAMES[:5])
 
 
+class Killed(BaseException):
+    """The coordinator's process is no more."""
+
+
+def killed_at(limit, sites):
+    """A channel whose coordinator is killed at a certain letter, or never."""
+
+    def trouble(count, site, letter, reply):
+        if count == limit:
+            raise Killed
+        return reply
+
+    return Troubled(sites, trouble)
+
+
 def test_a_run_that_is_stopped_is_resumed_to_the_same_bits(between):
     folder, sites, _ = between
 
-    class Killed(BaseException):
-        pass
-
     def channel(limit):
-        def trouble(count, site, letter, reply):
-            if count == limit:
-                raise Killed
-            return reply
-
-        return Troubled({name: site.endpoint() for name, site in sites.items()}, trouble)
+        return killed_at(limit, {name: site.endpoint() for name, site in sites.items()})
 
     run_study(folder, channel(None), "status")
     approve(sites)
@@ -460,16 +467,8 @@ def test_masked_studies_give_what_plain_ones_do_and_are_resumed(files, given):
     reference = run_study(plain, LocalChannel(endpoints(plain)), "run")
     folder = make_simulation(files / "masked", study(masked=True, **given), data)
 
-    class Killed(BaseException):
-        pass
-
     def channel(limit):
-        def trouble(count, site, letter, reply):
-            if count == limit:
-                raise Killed
-            return reply
-
-        return Troubled(endpoints(folder), trouble)
+        return killed_at(limit, endpoints(folder))
 
     model = run_study(folder, channel(None), "run")
     assert np.allclose(model.components, reference.components, atol=1e-8)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TextIO, TypeAlias
 
-from fedspca.federation.base import Aggregate, Federation
+from fedspca.federation.base import Aggregate, Around, Federation
 from fedspca.site.question import Query
 
 
@@ -62,7 +62,7 @@ class StopFit(Exception):
     """Raise it in a callback to end the fit after this round; what has been found is kept."""
 
 
-class Rounds:
+class Rounds(Around):
     """A federation that keeps the history of what it was asked. Solvers add to each round what they made of it.
 
     Parameters
@@ -78,22 +78,12 @@ class Rounds:
     def __init__(
         self, federation: Federation, callbacks: Sequence[Callback] = (), history: Sequence[Round] = ()
     ) -> None:
-        self._federation = federation
+        super().__init__(federation)
         self._callbacks = tuple(callbacks)
         self.stage = 0
         self.history = list(history)
         self._shown = len(self.history)
         self.stop_requested = False  # whether a callback raised StopFit
-
-    @property
-    def n_sites(self) -> int:
-        """How many sites take part."""
-        return self._federation.n_sites
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The features that all sites share."""
-        return self._federation.feature_names
 
     def sum(self, query: Query) -> Aggregate:
         """Ask every site, and open a record of the round."""
