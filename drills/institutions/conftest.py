@@ -148,7 +148,7 @@ class Institutions:
         about = self.folder.journal / "run.json"
         run = json.loads(about.read_text())["run"] if about.exists() else None
         kinds = (kind, "answered", run)
-        return [line for line in self.log(name) if (line["kind"], line["verdict"], line.get("run")) == kinds]
+        return [line for line in self.log(name) if tuple(map(line.get, ("kind", "verdict", "run"))) == kinds]
 
     def wait(self, done, seconds=120.0):
         end = time.monotonic() + seconds
@@ -171,6 +171,8 @@ class Institutions:
             self.run("study", "start", "trial")
         self.runs.clear()
         shutil.rmtree(self.folder.journal, ignore_errors=True)
+        for guard in self.people.values():
+            guard.send_signal(signal.SIGCONT)
         for name in self.sites:
             if name not in self.people:
                 self.back(name)

@@ -164,7 +164,7 @@ def test_a_lost_site_is_waited_for(three):
 
 
 def test_a_lost_site_ends_a_study_that_aborts(three):
-    three.change(on_dropout="abort", deadline=40.0)
+    three.change(on_dropout="abort", deadline=50.0)
     run = lose(three, "before")
     said = run.communicate(timeout=200)[0]
     assert run.returncode == 2
@@ -172,7 +172,7 @@ def test_a_lost_site_ends_a_study_that_aborts(three):
 
 
 def test_a_study_goes_on_without_a_lost_site(three):
-    three.change(on_dropout="continue", deadline=40.0, min_sites=2)
+    three.change(on_dropout="continue", deadline=50.0, min_sites=2)
     for name in three.sites:
         policy = three.home / name / "policy.toml"
         policy.write_text(policy.read_text().replace("min_sites = 3", "min_sites = 2"))

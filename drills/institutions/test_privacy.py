@@ -11,7 +11,7 @@ STAGES = ("keys", "shares", "masked", "unmask")
 @pytest.mark.parametrize("kind", STAGES)
 def test_a_private_study_goes_on_without_a_site_that_was_killed_in_any_stage(masked, kind):
     # few rows need much ε; another seed is another study, with a budget of its own
-    masked.change(epsilon=20.0, clip=3.0, on_dropout="continue", deadline=25.0, seed=10 + STAGES.index(kind))
+    masked.change(epsilon=20.0, clip=3.0, on_dropout="continue", deadline=50.0, seed=10 + STAGES.index(kind))
     agreement = masked.folder.agreement()
     run = masked.start("study", "run", "trial", "--wait", "60")
 
