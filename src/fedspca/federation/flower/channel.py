@@ -1,12 +1,16 @@
 """Carry one letter to each site over Flower and bring back the answers that come in time.
 
 Flower's own ``send_and_receive`` asks for replies every three seconds; a round of sparse PCA takes less than that. So
-letters are pushed, and replies pulled with a short back-off until all are there or the deadline has passed. What the
-letters say is opaque here: the layer above checks signatures, rounds and shapes, once for all channels.
+letters are pushed, and replies pulled with a short back-off until all are there or the deadline has passed. Each reply
+is pulled by a thread of its own: Flower waits minutes for one whose sender was lost while sending it, and meanwhile
+those of the other sites would expire. What the letters say is opaque here: the layer above checks signatures, rounds
+and shapes, once for all channels.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -90,22 +94,37 @@ class FlowerChannel:
         end = time.monotonic() + deadline
         node_of_message, reasons = self._push(letters, deadline)
         answers: dict[int, bytes] = {}
-        wait = FIRST_WAIT
+        arrived: SimpleQueue[tuple[str, Message | Exception]] = SimpleQueue()
+        for identifier in node_of_message:  # nobody waits for these threads: one may be held up long after the round
+            Thread(target=self._await, args=(identifier, end, arrived), daemon=True).start()
         while node_of_message:
-            arrived = list(self._grid.pull_messages(list(node_of_message)))
-            for reply in arrived:
-                # by the message it answers, not by what the reply says of its sender: and once only
-                node = node_of_message.pop(reply.metadata.reply_to_message_id, None)
-                if node is not None:
-                    _sort(reply, node, answers, reasons)
-            left = end - time.monotonic()
-            if left <= 0:
+            try:
+                identifier, reply = arrived.get(timeout=max(end - time.monotonic(), 0.0))
+            except Empty:
                 break
-            wait = FIRST_WAIT if arrived else min(1.5 * wait, LONGEST_WAIT)
-            if node_of_message:
-                time.sleep(min(wait, left))
+            if isinstance(reply, Exception):
+                raise reply
+            _sort(reply, node_of_message.pop(identifier), answers, reasons)
         reasons |= dict.fromkeys(node_of_message.values(), f"no answer within {deadline:.0f} seconds")
         return answers, reasons
+
+    def _await(self, identifier: str, end: float, arrived: "SimpleQueue[tuple[str, Message | Exception]]") -> None:
+        """Ask for the reply to one message, less and less often, until it is there or the time is over."""
+        wait = FIRST_WAIT
+        try:
+            while True:
+                for reply in self._grid.pull_messages([identifier]):
+                    # by the message it answers, not by what the reply says of its sender
+                    if reply.metadata.reply_to_message_id == identifier:
+                        arrived.put((identifier, reply))
+                        return
+                left = end - time.monotonic()
+                if left <= 0:
+                    return
+                time.sleep(min(wait, left))
+                wait = min(1.5 * wait, LONGEST_WAIT)
+        except Exception as error:  # told where it is waited for
+            arrived.put((identifier, error))
 
     def _push(self, letters: Mapping[int, bytes], deadline: float) -> tuple[dict[str, int], dict[int, str]]:
         node_of_message, reasons = {}, {}
