@@ -8,6 +8,8 @@ from fedspca.federation import FederationError
 from fedspca.federation.private import Privacy, PrivateFederation, make_plan
 from fedspca.federation.secure import secure_federation
 from fedspca.site import noise
+from fedspca.site.errors import SiteError
+from fedspca.site.fixed_point import Coding
 from fedspca.site.ledger import Budget, Ledger
 from fedspca.site.masked import noise_among
 
@@ -117,6 +119,18 @@ def test_under_masks_the_noise_is_that_of_one_curator():
         greedy.released()
     with pytest.raises(SiteRefusal, match="only answers with noise"):
         masked.sum(Query("moments"))
+
+
+def test_with_noise_a_site_takes_no_other_integers_than_the_noises_own():
+    """Coarser ones, or a bound, would tell of one site's term, which has only a part of the noise."""
+    sites = private_sites([np.random.default_rng(k).standard_normal((30, 3)) for k in range(4)])
+    settings = {"epsilon": 1.0, "delta": 1e-6, "clip": 2.0}
+    masked = secure_federation(sites, privacy=settings)
+    federation = PrivateFederation(masked, Privacy.from_mapping(settings))
+    masked._scale.codings = lambda query, sites: {"gram": Coding(1, int(query.scalars["grid"]) - 20)}
+    with pytest.raises(SiteError, match="the noise's own grid"):
+        federation.released()
+    assert all(site.ledger.spent() == 0 for site in sites)
 
 
 def test_the_plan_is_chosen_by_size_and_predicts_its_error():

@@ -4,6 +4,7 @@ A number x stands for the integer nearest to x·2ᵉ modulo 2⁶⁴ʷ, held as w
 serves where a bound on the sum is known; eight hold anything between 2⁻²⁵⁶ and 2²⁵⁴ exactly where nothing is.
 """
 
+import secrets
 from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
@@ -47,7 +48,7 @@ class Segment(NamedTuple):
 
 
 def layout(shapes: Mapping[str, tuple[int, ...]], codings: Mapping[str, Coding]) -> list[Segment]:
-    """Place the arrays one after the other, in the order of their names, and last the count of who could not answer."""
+    """Place the arrays one after the other, in the order of their names, and last a zero that all who answer send."""
     segments: list[Segment] = []
     for name in sorted(shapes):
         start = segments[-1].stop if segments else 0
@@ -58,18 +59,17 @@ def layout(shapes: Mapping[str, tuple[int, ...]], codings: Mapping[str, Coding])
 
 
 def encode_terms(terms: Mapping[str, NDArray[np.floating]], segments: list[Segment], sites: int) -> Words:
-    """Return one vector of integers for all terms; if one exceeds its bound, zeros, and a one in the last place.
+    """Return one vector of integers for all terms; if one exceeds its bound, random words instead of all of them.
 
-    A refusal would tell the coordinator something of this site alone; the last place is summed under masks as well, so
-    that all it learns is how many sites had numbers that do not fit.
+    A refusal would tell the coordinator something of this site alone, and zeros would leave the sum to the others: with
+    a bound that all sites but one exceed, it would be that one's own. Random words make the sum say nothing of anyone,
+    and the last place, zero where all numbers fit, says that it does not hold.
     """
     vector = np.zeros(segments[-1].stop, np.uint64)
     for name, _, coding, start, stop in segments[:-1]:
         values = np.asarray(terms[name], np.float64).ravel()
         if not np.all(np.abs(values) < coding.limit(sites)):  # NaN is not below either
-            vector[:] = 0
-            vector[-1] = 1
-            return vector
+            return np.frombuffer(secrets.token_bytes(vector.nbytes), np.uint64).copy()
         vector[start:stop] = to_words(values, coding).ravel()
     return vector
 
@@ -77,7 +77,7 @@ def encode_terms(terms: Mapping[str, NDArray[np.floating]], segments: list[Segme
 def decode_terms(vector: Words, segments: list[Segment]) -> dict[str, Array]:
     """Return the arrays that a vector of sums stands for; :class:`FixedPointOverflow` if numbers did not fit."""
     if vector[-1]:
-        raise FixedPointOverflow(f"The numbers of {int(vector[-1])} site(s) do not fit the bound that was asked for.")
+        raise FixedPointOverflow("The numbers of one site or more do not fit the bound that was asked for.")
     return {
         name: from_words(vector[start:stop].reshape(coding.words, -1), coding).reshape(shape)
         for name, shape, coding, start, stop in segments[:-1]

@@ -372,4 +372,7 @@ def _segments(party: Party, message: Message, query: Query, d: int) -> list[Segm
             raise InvalidQuery(party.name, query.name, "it does not say how each term becomes integers.")
         if not 1 <= coding[0] <= MAX_WORDS or abs(coding[1]) > LARGEST_EXPONENT:
             raise InvalidQuery(party.name, query.name, f"its integers of {coding[0]} words cannot be made.")
+        # a coarser rounding, or a bound, would tell of one site's term, which has only a part of the noise
+        if query.name in PRIVATE and coding != [1, query.scalars["grid"]]:
+            raise InvalidQuery(party.name, query.name, "with noise, integers must be those of the noise's own grid.")
     return layout(question.shapes(d, query), {name: Coding(*coding) for name, coding in codings.items()})
