@@ -18,6 +18,7 @@ Array = NDArray[np.float64]
 
 FORMAT = "fedspca-model"
 FORMAT_VERSION = 1
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets compute, whatever was meant
 MANIFEST = "manifest.json"
 
 
@@ -207,12 +208,18 @@ class SparsePCAModel:
         return estimator
 
     def to_csv(self, path: str | Path) -> None:
-        """Write the loadings as a table: one row a feature, one column a component."""
+        """Write the loadings as a table: one row a feature, one column a component.
+
+        A name that a spreadsheet would compute, since it begins with ``=``, ``+``, ``-``, ``@`` or a tab, gets an
+        apostrophe in front: in a study between institutions names come from others.
+        """
         with new_file(Path(path)) as draft, draft.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["feature", *(f"component {j + 1}" for j in range(self.n_components))])
             for name, weights in zip(self.feature_names, self.components.T, strict=True):
-                writer.writerow([name, *(repr(float(weight)) for weight in weights)])
+                writer.writerow(
+                    [f"'{name}" if name.startswith(FORMULA) else name, *(repr(float(weight)) for weight in weights)]
+                )
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the model as a folder: a manifest in JSON, and arrays that hold numbers and nothing else.

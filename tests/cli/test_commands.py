@@ -253,6 +253,43 @@ def test_odd_names_come_out_right_and_harmless(study):
     )
 
 
+def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(study):
+    names = ["=1+1", "+x", "-y", "@z", *NAMES[4:]]
+    pd.DataFrame(make_rows(60), columns=names).to_csv("odd.csv", index=False)
+    fedspca("fit", "odd.csv", "--no-path", "-o", "m")
+    assert fedspca("show", "m", "--csv", "l.csv").code == 0
+    assert list(pd.read_csv("l.csv")["feature"]) == ["'=1+1", "'+x", "'-y", "'@z", *NAMES[4:]]
+    assert SparsePCAModel.load("m").feature_names == tuple(names)
+    ran = fedspca("show", "m", "--csv", "odd.csv")
+    assert (ran.code, "it is there already" in ran.err) == (2, True)
+
+
+def test_json_is_offered_by_what_writes_files_too(study):
+    assert json.loads(fedspca("init", "north.csv", "--json").out) == {"output": "study.toml", "files": ["north.csv"]}
+    fedspca(*FIT, "-o", "model")
+    assert json.loads(fedspca("report", "model", "--json").out) == {"output": "model.html", "rows_drawn": 0}
+    told = json.loads(fedspca("cache", "--cache", "cache", "--json").out)
+    assert told == {"folder": "cache", "copies": 0, "bytes": 0, "deleted": False}
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("fit", "none.csv"), "none.csv: there is no such file"),
+        (("fit", "north.csv", "-r", "x"), "'x' is not a valid integer"),
+        (("fit", "north.csv", "--nonzeros", "3"), "--nonzeros"),
+        (("check", "north.csv", "--against", "none.json"), "none.json: there is no such file"),
+        (("check", "north.csv", "--against", "north.csv"), "north.csv: This is not a schema"),
+        (("show", "none"), "not a model"),
+    ],
+)
+def test_with_json_a_mistake_is_json_too(study, command, words):
+    ran = fedspca(*command, "--json")
+    assert ran.code == 2
+    assert words in json.loads(ran.out)["error"]
+    assert words in ran.err
+
+
 def test_every_command_has_help_with_an_example():
     for name in ("init", "check", "fit", "path", "show", "report", "transform", "score", "compare", "cache"):
         ran = fedspca(name, "--help")

@@ -1,4 +1,5 @@
 import json
+import socket
 import tempfile
 import threading
 import time
@@ -398,9 +399,11 @@ class TestCommands:
         assert SiteFolder(files / "north").store.approved(digest) is None
         assert digest in run("site", "approve", "--site", "north", "--hash", digest[:8], given="y\n")
         assert json.loads(run("site", "show", "--site", "north", "--json"))["approved"] is True
+        assert json.loads(run("site", "show", "--site", "north", "--json"))["objections"] == []
         assert "Withdrawn" in run("site", "approve", "--site", "north", "--withdraw")
         assert "1 lines, unbroken" in run("site", "log", "--site", "north", "--verify")
-        assert "propose" in run("site", "log", "--site", "north")
+        assert json.loads(run("site", "log", "--site", "north", "--verify", "--json"))["lines"] == 1
+        assert all(words in run("site", "log", "--site", "north") for words in ("propose", "answered", "no numbers"))
         assert json.loads(run("site", "log", "--site", "north", "--json"))[0]["kind"] == "propose"
         log = files / "north" / "log.jsonl"
         log.write_text(log.read_text().replace("propose", "depose"))
@@ -427,13 +430,33 @@ class TestCommands:
             (("--sites", "a,a,b"), "list of different names"),
             ((), "list of different names"),
             (("--sites", "a,b,c", "--solver", "magic"), "no solver"),
+            (("--sites", "a,b,c", "--nonzero", "0"), "'n_nonzero' parameter"),
+            (("--sites", "a,b,c", "--epsilon", "-1"), "A budget needs"),
+            (("--sites", "a,b,c", "--epsilon", "1", "--mechanism", "magic"), "gram or product"),
+            (("--sites", "a,b", "--min-sites", "2"), "at least three"),
         ],
     )
     def test_settings_with_which_no_study_can_start_are_refused_at_once(self, run, files, options, words):
         assert words in run("study", "init", "heart", *options, code=1)
         assert not (files / "heart").exists()
 
-    def test_a_simulation_that_cannot_start_leaves_nothing(self, run, files):
+    def test_without_the_simulation_engine_it_says_what_to_install(self, run, files, monkeypatch):
+        monkeypatch.setattr("fedspca.cli.study.find_spec", lambda name: None)
+        assert "fedspca[simulation]" in run("study", "simulate", "east.csv", "north.csv", "south.csv", code=1)
+        assert not (files / "study").exists()
+
+    def test_a_port_that_is_taken_is_named(self, files):
+        engine = pytest.importorskip("fedspca.institutions.engine", exc_type=ImportError)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            number = taken.getsockname()[1]
+            for name in ("port", "control_port"):
+                folder = StudyFolder.create(files / name, study(**{"port": 1, "control_port": 1, name: number}))
+                with pytest.raises(OSError, match=f"Port {number} of this machine is in use.*another {name} in"):
+                    engine.Engine(folder).start()
+                assert not folder.flower.exists()  # nothing was started beside it
+
+    def test_a_simulation_that_cannot_start_leaves_nothing(self, run, files, monkeypatch):
+        monkeypatch.setattr("fedspca.cli.study.find_spec", lambda name: name)  # it does not get as far as Flower
         (files / "odd.csv").write_text("x,y\n1,2\n")
         for names, words in (
             (("east.csv", "north.csv", "none.csv"), "there is no such file"),

@@ -1,8 +1,9 @@
 """The ``fedspca`` command and the way its errors are shown."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
+import click
 import typer
 from rich.console import Console
 
@@ -24,7 +25,7 @@ from fedspca.cli import (
     study,
     transform,
 )
-from fedspca.cli.output import visible
+from fedspca.cli.output import print_json, visible
 from fedspca.federation import FederationError
 from fedspca.federation.flower.relay import RelayError
 from fedspca.site.errors import SiteError
@@ -71,10 +72,34 @@ def main(
 
 
 def run(arguments: list[str] | None = None) -> None:
-    """Run the command; a user's mistake ends in one paragraph and exit code 2, never in a traceback."""
+    """Run the command; a user's mistake ends in one paragraph and exit code 2, never in a traceback.
+
+    With ``--json`` it is printed as JSON too, so that a script always has something to read.
+    """
+    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
     try:
+        if as_json:
+            sys.exit(app(arguments, standalone_mode=False))  # so that a wrong option is told here, and not by click
         app(arguments)
     except USER_ERRORS as error:
-        message = " ".join(visible(str(error)).split())  # one paragraph, whatever a file's names contain
-        Console(stderr=True, highlight=False).print(f"Error: {message}", markup=False, soft_wrap=True)
-        sys.exit(2)
+        _fail(_in_words(error), as_json=as_json)
+    except click.ClickException as error:
+        _fail(error.format_message(), as_json=as_json)
+    except click.Abort:
+        _fail("Interrupted.", as_json=as_json)
+
+
+def _in_words(error: Exception) -> str:
+    """Return what is wrong; where the system said it, the file comes first and its number is left out."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        what = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror.lower()
+        return f"{error.filename}: {what}."
+    return str(error)
+
+
+def _fail(told: str, *, as_json: bool) -> NoReturn:
+    message = " ".join(visible(told).split())  # one paragraph, whatever a file's names contain
+    Console(stderr=True, highlight=False).print(f"Error: {message}", markup=False, soft_wrap=True)
+    if as_json:
+        print_json({"error": message})
+    sys.exit(2)

@@ -10,6 +10,7 @@ from fedspca.cli.output import cells, console, print_json, table
 from fedspca.data import Schema, differences
 from fedspca.data.columns import listed
 from fedspca.data.profile import Profile, oddities
+from fedspca.federation.base import SchemaMismatch
 from fedspca.files import new_file
 from fedspca.study import Study, open_inputs
 from fedspca.study.inputs import file_features, make_sites
@@ -51,7 +52,10 @@ def check(
 
 
 def _read_schema(path: Path) -> Schema:
-    return Schema.from_json(path.read_text(encoding="utf-8"))
+    try:
+        return Schema.from_json(path.read_text(encoding="utf-8"))
+    except SchemaMismatch as error:
+        raise SchemaMismatch(f"{path}: {error}") from None
 
 
 def _write_schema(path: Path, schema: Schema, *, force: bool) -> None:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fedspca.cli.options import Force
-from fedspca.cli.output import console
+from fedspca.cli.options import AsJson, Force
+from fedspca.cli.output import console, print_json
 from fedspca.files import new_file
 from fedspca.study import Study
 from fedspca.study.template import template
@@ -16,6 +16,7 @@ def init(
     files: Annotated[list[str] | None, typer.Argument(help="Files to name in it.", metavar="[FILES]...")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write it.")] = Path("study.toml"),
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a study.toml that holds every setting, with comments.
 
@@ -27,6 +28,9 @@ def init(
         raise FileExistsError(f"{output}: it is there already. Choose another name, or replace it with --force.")
     with new_file(output) as draft:
         draft.write_text(template(Study(files=tuple(files or ()))), encoding="utf-8")
+    if as_json:
+        print_json({"output": str(output), "files": files or []})
+        return
     console().print(
         f"Wrote {output}. Read it, change what you need, then: fedspca fit {output} -o model", soft_wrap=True
     )

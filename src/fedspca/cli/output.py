@@ -6,6 +6,7 @@ import unicodedata
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -47,6 +48,14 @@ def table(*columns: tuple[str, str], title: str | None = None) -> Table:
     for heading, side in columns:
         made.add_column(heading, justify="right" if side == "right" else "left", no_wrap=True)
     return made
+
+
+def print_table(shown: Table) -> None:
+    """Print a table at its full width: a terminal wraps a line that is too long, and a cut key or time is of no use."""
+    out = console()
+    natural = Measurement.get(out, out.options.update(width=10_000), shown).maximum
+    out.width = max(out.width, natural)
+    out.print(shown, soft_wrap=True)
 
 
 def cells(*values: Any) -> list[Text]:

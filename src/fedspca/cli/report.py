@@ -6,8 +6,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fedspca.cli.options import Force, Model
-from fedspca.cli.output import console, notes
+from fedspca.cli.options import AsJson, Force, Model
+from fedspca.cli.output import console, notes, print_json
 from fedspca.cli.rows import Decimal, Delimiter, Encoding, row_blocks_for
 from fedspca.data import TextOptions
 from fedspca.model import SparsePCAModel
@@ -27,6 +27,7 @@ def report(
     delimiter: Delimiter = None,
     decimal: Decimal = ".",
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a report of a model: one HTML file that opens offline.
 
@@ -42,6 +43,9 @@ def report(
         raise FileExistsError(f"{path}: it is there already. Choose another name, or replace it with --force.")
     scores = None if rows is None else _scores(loaded, rows, TextOptions(encoding, delimiter, decimal))
     write_report(loaded, path, scores=scores)
+    if as_json:
+        print_json({"output": str(path), "rows_drawn": 0 if scores is None else len(scores)})
+        return
     console().print(f"The report is in {path}. Open it in any browser; it needs no network.", soft_wrap=True)
 
 

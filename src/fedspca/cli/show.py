@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedspca.cli.options import AsJson, Model
+from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import cells, console, print_json, table
 from fedspca.model import SparsePCAModel
 
@@ -15,8 +15,9 @@ BAR = 24
 
 def show(
     model: Model,
-    top: Annotated[int, typer.Option("--top", help="How many features of each component; 0 shows all.")] = 0,
+    top: Annotated[int, typer.Option("--top", min=0, help="How many features of each component; 0 shows all.")] = 0,
     csv: Annotated[Path | None, typer.Option("--csv", help="Also write the loadings to this file.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the loadings of a model.
@@ -29,6 +30,8 @@ def show(
     """
     loaded = SparsePCAModel.load(model)
     if csv is not None:
+        if csv.exists() and not force:
+            raise FileExistsError(f"{csv}: it is there already. Choose another name, or replace it with --force.")
         loaded.to_csv(csv)
     if as_json:
         print_json(summary(loaded))

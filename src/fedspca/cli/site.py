@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fedspca.cli.options import AsJson, settings_as_options
-from fedspca.cli.output import cells, console, notes, print_json, table, visible
+from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
 from fedspca.institutions.owner import SiteFolder
 from fedspca.institutions.words import in_words
 from fedspca.site.agreement import objections, owners_objections
@@ -90,7 +90,8 @@ def show(site: At = HERE, as_json: AsJson = False) -> None:
     found = objections(agreement, folder.policy, rows=rows.n_rows, features=agreement.features)
     found += owners_objections(agreement, rows.n_rows)
     if as_json:
-        print_json({"agreement": agreement.hash, "approved": approved, "words": in_words(agreement, name)})
+        words = in_words(agreement, name)
+        print_json({"agreement": agreement.hash, "approved": approved, "words": words, "objections": found})
         return
     for paragraph in in_words(agreement, name):
         console().print(visible(paragraph), soft_wrap=True)
@@ -137,7 +138,11 @@ def log(
     """Show every question that was asked and what left the machine."""
     audit = SiteFolder(site).audit()
     if verify:
-        console().print(f"{audit.verify()} lines, unbroken. The last one's hash: {audit.head}", soft_wrap=True)
+        count = audit.verify()
+        if as_json:
+            print_json({"lines": count, "head": audit.head})
+            return
+        console().print(f"{count} lines, unbroken. The last one's hash: {audit.head}", soft_wrap=True)
         return
     lines = list(audit.lines())
     if as_json:
@@ -147,7 +152,7 @@ def log(
     for line in lines:
         asked = line.get("query") or line.get("kind", "?")
         shown.add_row(*cells(line["time"][:19], line.get("round", ""), asked, line["verdict"], released(line)))
-    console().print(shown)
+    print_table(shown)
 
 
 def released(line: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """``fedspca study``: the coordinator's commands."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 
 from fedspca.cli.fit import INTERRUPTED
 from fedspca.cli.options import AsJson, settings_as_options
-from fedspca.cli.output import cells, console, notes, print_json, table, visible
+from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
 from fedspca.cli.show import print_loadings, summary
 from fedspca.institutions.coordinator import StudyFolder
 from fedspca.institutions.settings import JointStudy
@@ -95,10 +96,12 @@ def status(folder: Folder = HERE, as_json: AsJson = False) -> None:
     shown = table(("site", "left"), ("state", "left"), ("key", "left"))
     for site, state in said.items():
         shown.add_row(*cells(site, state, fingerprint(agreement.sites[site])))
-    console().print(shown)
+    print_table(shown)
     ready = all(state == "approved" for state in said.values())
     features = f"{len(agreement.features)} features agreed. " if said else ""
     then = f"Run it: fedspca study run {folder}" if ready else "Owners approve with: fedspca site approve"
+    if not engine.runs:
+        then = f"Start it: fedspca study start {folder}"
     console().print(f"{features}{then}", soft_wrap=True)
 
 
@@ -157,14 +160,11 @@ def simulate(
 
       fedspca study simulate north.csv south.csv east.csv -r 2 --nonzero 10 -o trial
     """
+    if find_spec("flwr") is None or find_spec("ray") is None:  # Flower itself would say so in a log only
+        raise ValueError("A trial study needs Flower's simulation engine: pip install 'fedspca[simulation]'")
     from fedspca.federation.flower.commands import free_port
     from fedspca.institutions.simulation import make_simulation
 
-    if masked and len(files) < 3:
-        raise ValueError(
-            f"Masks hide a site among at least three, and there are {len(files)}: with two, each could subtract its "
-            "own part from the sum. Give more files, or --no-masked."
-        )
     fit = {"components": components, "nonzero": nonzero, "lam": lam, "solver": solver, "masked": masked}
     study = JointStudy(name=output.name, min_sites=min(3, len(files)), control_port=free_port()).with_given(fit)
     folder = make_simulation(output, study, Study(files=tuple(files)).with_given(settings))
@@ -183,7 +183,9 @@ def _run(folder: Path, action: str, wait: float, *, as_json: bool) -> None:
 
 def _follow(study: StudyFolder, engine: Any, action: str, *, as_json: bool) -> None:
     """Begin an action, tell what happens, and show what came of it."""
-    failed = "The run ended without a result; the end of flower/superlink.log may say why. Try: fedspca study resume"
+    failed = f"The run ended without a result; the end of {engine.log} may say why."
+    if not engine.simulated:
+        failed += f" Try: fedspca study resume {study.path}"
     try:
         for event in _happening(study, engine, action):
             _show(event)

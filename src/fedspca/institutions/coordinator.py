@@ -125,7 +125,7 @@ class StudyFolder:
         if missing:
             raise ValueError(
                 f"No reply yet from {', '.join(missing)}. Send the invitation in {self.path / 'invitations'}, and take "
-                "the reply with: fedspca study admit REPLY"
+                f"the reply with: fedspca study admit {self.path} REPLY"
             )
         schemas = {site: Schema.from_json(replies[site].schema) for site in study.sites}
         features, _ = agree(schemas, common=study.common)

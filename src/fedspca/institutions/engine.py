@@ -16,7 +16,7 @@ from fedspca.federation.flower.commands import (
     superlink_command,
 )
 from fedspca.federation.flower.control import Control
-from fedspca.federation.flower.processes import running, start_gateway, start_simulation, start_superlink, stop
+from fedspca.federation.flower.processes import listens, running, start_gateway, start_simulation, start_superlink, stop
 from fedspca.institutions.coordinator import StudyFolder
 
 LOOK = 0.2  # seconds between looks at the study's events
@@ -36,13 +36,18 @@ class Engine:
 
     def __init__(self, folder: StudyFolder, *, simulated: bool = False) -> None:
         self._folder = folder
-        self._simulated = simulated
+        self.simulated = simulated
         self._current = folder.flower / "current-run.json"
+
+    @property
+    def log(self) -> Path:
+        """Where Flower says what it does."""
+        return self._folder.flower / ("simulation.log" if self.simulated else "superlink.log")
 
     def commands(self) -> list[list[str]]:
         """Return the plain commands that :meth:`start` runs."""
         study, certificates = self._folder.settings, self._folder.certificates
-        if self._simulated:
+        if self.simulated:
             return [simulation_command(self._folder.flower / "simulation.sqlite", study.control_port)]
         return [
             superlink_command(certificates, self._folder.flower / "superlink.sqlite", study.control_port),
@@ -52,10 +57,13 @@ class Engine:
     def start(self) -> None:
         """Start Flower, unless it runs, and register the sites whose replies are here."""
         study, certificates, home = self._folder.settings, self._folder.certificates, self._folder.flower
-        if self._simulated:
+        if self.simulated:
             start_simulation(home, study.control_port)
             return
         check_certificate(certificates.certificate, study.host, certificates.authority)
+        for name, port in (("superlink", "control_port"), ("gateway", "port")):
+            if running(home, name) is None:
+                _check_free(getattr(study, port), port, self._folder.path)
         if running(home, "superlink") is None:
             self._current.unlink(missing_ok=True)  # a run does not outlive its server
             start_superlink(home, certificates, study.control_port)
@@ -75,23 +83,24 @@ class Engine:
 
     @property
     def _processes(self) -> tuple[str, ...]:
-        return ("simulation",) if self._simulated else ("gateway", "superlink")
+        return ("simulation",) if self.simulated else ("gateway", "superlink")
 
     def begin(self, action: str) -> int:
         """Start an action of the study; return the number of Flower's run."""
         if not self.runs:
-            raise ValueError("The study is not started. Start it with: fedspca study start")
+            raise ValueError(f"The study is not started. Start it with: fedspca study start {self._folder.path}")
         busy = self._busy()
         if busy is not None and action.startswith("resume"):
             self._control().stop_run(busy)  # Flower takes a while to notice that a run's process is gone
         elif busy is not None:
             raise ValueError(
-                f"A run of this study goes on (Flower's number {busy}). Wait for it, or: fedspca study stop"
+                f"A run of this study goes on (Flower's number {busy}). Wait for it, or: fedspca study stop "
+                f"{self._folder.path}"
             )
-        if not self._simulated:
+        if not self.simulated:
             self._register()
         settings = {"folder": str(self._folder.path), "action": action}
-        nodes = len(self._folder.settings.sites) if self._simulated else None
+        nodes = len(self._folder.settings.sites) if self.simulated else None
         number = self._control().start_run(write_app(self._folder.flower), settings, nodes)
         self._current.write_text(json.dumps({"run": number}), encoding="utf-8")
         return number
@@ -133,7 +142,7 @@ class Engine:
 
     def _control(self) -> Control:
         address = f"{LOOPBACK}:{self._folder.settings.control_port}"
-        authority = None if self._simulated else self._folder.certificates.authority
+        authority = None if self.simulated else self._folder.certificates.authority
         return Control(self._folder.flower / "home", address, authority)
 
     def _register(self) -> None:
@@ -150,6 +159,16 @@ class Engine:
             key.write_text(reply.node, encoding="ascii")
             known[site] = {"key": reply.node, "node": self._control().register(key, site)}
             noted.write_text(json.dumps(known), encoding="utf-8")
+
+
+def _check_free(port: int, name: str, folder: Path) -> None:
+    """Say in words that a port is taken; Flower's own log says it among twenty other lines."""
+    if listens(LOOPBACK, port):
+        hint = " Sites then need new invitations, since theirs name the old one." if name == "port" else ""
+        raise FlowerProcessError(
+            f"Port {port} of this machine is in use, perhaps by another study. Stop what uses it, or choose another "
+            f"{name} in {folder / 'study.toml'}.{hint}"
+        )
 
 
 def end_of_events(folder: StudyFolder) -> int:

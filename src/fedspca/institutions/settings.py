@@ -76,7 +76,13 @@ class JointStudy(Fit):
         for name in ("port", "control_port"):
             if not 0 < getattr(self, name) < 1 << 16:
                 raise ValueError(f"{name} must be from 1 to 65535. Got {getattr(self, name)} instead.")
+        if self.masked and self.min_sites < 3:
+            raise ValueError(
+                f"Masks hide a site among at least three, and here a sum may be over {self.min_sites}: with two, each "
+                "could subtract its own part. Have more sites and a larger min_sites, or no masks (--no-masked)."
+            )
         make_estimator(self, [])  # settings that no solver takes
+        self._privacy_settings()
 
     def fit_settings(self) -> dict[str, Any]:
         """Return the settings of the fit alone."""
@@ -87,12 +93,19 @@ class JointStudy(Fit):
             return tuple(sorted(PRIVATE))
         return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"]}))
 
+    def _privacy_settings(self) -> dict[str, Any]:
+        """Return the settings of privacy that are in this file, checked."""
+        names = ("epsilon", "delta", "mechanism", "clip", "colluding", "expected_rows")
+        promised = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.epsilon is not None:
+            Privacy.from_mapping(promised)
+        return promised
+
     def _privacy(self, home: Path, features: tuple[str, ...]) -> dict[str, Any] | None:
         """Return what is promised to every row, checked; None if nothing is."""
         if self.epsilon is None:
             return None
-        names = ("epsilon", "delta", "mechanism", "clip", "colluding", "expected_rows")
-        promised = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        promised = self._privacy_settings()
         if self.stated is not None:
             promised |= _stated(home / self.stated, features)
         Privacy.from_mapping(promised)

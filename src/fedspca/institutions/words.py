@@ -39,7 +39,7 @@ def in_words(agreement: Agreement, site: str) -> list[str]:
     lines += [f"  - {name}: {QUERIES[name].releases}." for name in agreement.questions]
     lines.append(
         f"At most {agreement.max_rounds} questions a run, each about at most {agreement.max_components} directions; "
-        "every answer is in this site's log."
+        "over all runs, as many questions as max_rounds in this site's policy.toml; every answer is in this site's log."
     )
     if agreement.masked:
         lines.append(

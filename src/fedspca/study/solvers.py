@@ -28,13 +28,15 @@ SPARSITY = ("nonzero", "variance_kept", "lam")
 
 
 def make_estimator(study: Fit, callbacks: list[Any]) -> FederatedSparsePCA:
-    """Return the estimator that a study asks for, not fitted yet."""
+    """Return the estimator that a study asks for, its settings checked and not fitted yet."""
     if study.solver not in SOLVERS:
         raise ValueError(f"There is no solver {study.solver!r}; there are {', '.join(SOLVERS)}.")
     solver = SOLVERS[study.solver]
     _check_sparsity(study, solver)
     given = {theirs: getattr(study, ours) for ours, theirs in solver.names.items() if getattr(study, ours) is not None}
-    return solver.make(study.components, random_state=study.seed, callbacks=callbacks, **given)
+    estimator = solver.make(study.components, random_state=study.seed, callbacks=callbacks, **given)
+    estimator._validate_params()  # before owners are asked to approve them, and before any file is read
+    return estimator
 
 
 def _check_sparsity(study: Fit, solver: Solver) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from fedspca.files import new_file
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Process:
@@ -230,9 +232,10 @@ def keep_supernode_running(
 
 
 def tail(path: Path, lines: int = 15) -> str:
-    """The last lines of a log."""
+    """The last lines of a log, without the colours that Flower writes into it."""
     with contextlib.suppress(OSError):
-        return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+        text = COLOUR.sub("", path.read_text(encoding="utf-8", errors="replace"))
+        return "\n".join(text.splitlines()[-lines:])
     return ""
 
 
