@@ -209,6 +209,15 @@ def _snapshot(study, how):
     return how is signal.SIGINT or (study / "m.checkpoint" / "sites.npz").exists()
 
 
+def test_with_json_an_interruption_is_json_too(study, monkeypatch):
+    def interrupt(*_arguments, **_settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedspca.cli.fit.fit_study", interrupt)
+    ran = fedspca(*FIT, "-o", "m", "--json")
+    assert (ran.code, json.loads(ran.out)["error"]) == (130, "Interrupted. Nothing is kept yet; begin again.")
+
+
 def test_resume_needs_a_checkpoint(study):
     ran = fedspca(*FIT, "-o", "m", "--resume")
     assert (ran.code, "no checkpoint" in ran.err) == (2, True)

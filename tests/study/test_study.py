@@ -71,7 +71,7 @@ def test_sites_show_nothing_alone_unless_they_allow_it(tmp_path):
 def test_small_sites_refuse(tmp_path):
     write(tmp_path / "a.csv", make_rows())
     write(tmp_path / "b.csv", make_rows(4))
-    with pytest.raises(Exception, match=r"'b'.*fewer rows than the 5"):
+    with pytest.raises(ValueError, match=r"'b'.*fewer rows than the 5.*lower --min-rows"):
         fit_study(Study(files=(f"{tmp_path}/a.csv", f"{tmp_path}/b.csv")))
 
 

@@ -39,7 +39,7 @@ def fit(
         inputs = open_inputs(study)
         for sentence in inputs.told:
             notes().print(f"Note: {sentence}.", soft_wrap=True)
-        model = _fit(study, inputs, output, resume=resume)
+        model = _fit(study, inputs, output, resume=resume, as_json=as_json)
     model.save(output, overwrite=force)
     if as_json:
         print_json({**summary(model), "model": str(output)})
@@ -52,7 +52,7 @@ def fit(
     )
 
 
-def _fit(study: Study, inputs: Inputs, output: Path, *, resume: bool) -> SparsePCAModel:
+def _fit(study: Study, inputs: Inputs, output: Path, *, resume: bool, as_json: bool) -> SparsePCAModel:
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     with FitProgress(study) as progress:
         try:
@@ -62,4 +62,6 @@ def _fit(study: Study, inputs: Inputs, output: Path, *, resume: bool) -> SparseP
             kept = f"The rounds so far are in {checkpoint}; go on with the same command and --resume."
             told = kept if checkpoint.exists() else "Nothing is kept yet; begin again."
             notes().print(f"\nInterrupted. {told}", soft_wrap=True)
+            if as_json:
+                print_json({"error": f"Interrupted. {told}"})
             raise typer.Exit(INTERRUPTED) from None

@@ -194,7 +194,10 @@ def _follow(study: StudyFolder, engine: Any, action: str, *, as_json: bool) -> N
             elif event["event"] == "failed":
                 failed = event["error"]
     except KeyboardInterrupt:
-        notes().print("\nThe run goes on without you. Stop it with: fedspca study stop", soft_wrap=True)
+        told = f"The run goes on without you. Stop it with: fedspca study stop {study.path}"
+        notes().print(f"\n{told}", soft_wrap=True)
+        if as_json:
+            print_json({"error": told})
         raise typer.Exit(INTERRUPTED) from None
     if failed:
         raise ValueError(failed)

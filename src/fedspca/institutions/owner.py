@@ -48,7 +48,7 @@ min_sites = 3
 # Terms may leave only under masks, so that nobody sees more than the sum over all sites.
 masking = true
 
-# How many questions may be asked in all, and about how many directions at once.
+# How many questions a study may ask in all its runs, and about how many directions at once.
 max_rounds = 1200
 max_components = 100
 
@@ -56,7 +56,7 @@ max_components = 100
 # {", ".join(sorted(QUERIES))}
 # allowed_queries = ["moments", "deviations", "gram_product", "gram_sketch", "captured_variance"]
 
-# The budget of differential privacy: with these lines, a study without it is refused.
+# The budget of differential privacy over all studies of this folder: with these lines, a study without it is refused.
 # epsilon = 1.0
 # delta = 1e-6
 """

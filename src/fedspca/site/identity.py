@@ -1,6 +1,7 @@
 """Who a message is from: a key pair for each site and for the coordinator, and signatures that others can check.
 
-The keys are ECDSA on P-384, since Flower knows its nodes by the same kind: a site has one identity for both.
+The keys are ECDSA on P-384, the kind by which Flower knows its nodes too. A site's node has a key of its own, since it
+may run under another account than the guard, which signs.
 """
 
 import hashlib

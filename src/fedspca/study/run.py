@@ -55,6 +55,7 @@ def fit_study(
     estimator = make_estimator(study, [callback] if callback else [])
     inputs = inputs or open_inputs(study)
     sites = make_sites(study, inputs)
+    _check_rows(study, sites)
     local = LocalFederation(sites)
     if checkpoint is None:
         return _fitted_to_files(study, inputs, estimator, local, sites)
@@ -73,6 +74,16 @@ def fit_study(
         raise
     kept.remove()
     return model
+
+
+def _check_rows(study: Study, sites: list[Site]) -> None:
+    """Say what to do about a small site; its policy would refuse too, but cannot know of options."""
+    small = [site.name for site in sites if site.n_rows < study.min_rows]
+    if small:
+        raise ValueError(
+            f"Site {small[0]!r} holds fewer rows than the {study.min_rows} of --min-rows: a sum over few rows says "
+            "much about each. Leave the site out, or lower --min-rows."
+        )
 
 
 def _fitted_to_files(
