@@ -109,6 +109,17 @@ def test_a_partition_that_cannot_be_is_one_paragraph(table, tmp_path, capsys, ho
     assert not (tmp_path / "sites").exists()
 
 
+def test_a_partition_replaces_no_file_unasked(table, tmp_path, capsys):
+    how = ("partition", table, "--sites", 2, "--out", tmp_path / "sites", "--by", "order")
+    assert fedspca(*how) == 0
+    (tmp_path / "sites" / "site-1.csv").write_text("mine")
+    assert fedspca(*how) != 0
+    assert "site-1.csv: it is there already" in capsys.readouterr().err
+    assert (tmp_path / "sites" / "site-1.csv").read_text() == "mine"
+    assert fedspca(*how, "--force") == 0
+    assert (tmp_path / "sites" / "site-1.csv").read_text() != "mine"
+
+
 def test_times_stand_apart(quick):
     times = json.loads((quick / "reproduction" / "iid-wdbc-times.json").read_text())
     assert all(record["seconds"] > 0 for record in times)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from fedspca.cli.options import AsJson, Force, with_settings
-from fedspca.cli.output import cells, console, print_json, table
+from fedspca.cli.output import cells, console, print_json, print_table, table
 from fedspca.data import Schema, differences
 from fedspca.data.columns import listed
 from fedspca.data.profile import Profile, oddities
@@ -102,7 +102,7 @@ def _print(result: dict[str, Any]) -> None:
         for name, site in result["sites"].items():
             gaps = [f"{feature} ({share:.0%})" for feature, share in site["missing"].items()]
             rows.add_row(*cells(name, f"{site['rows']:,}", listed(gaps, most=3, quote=False) if gaps else "none"))
-        out.print(rows)
+        print_table(rows)
     for sentence in dict.fromkeys([*result["differences"], *result.get("told", []), *result["oddities"]]):
         out.print(f"- {sentence[0].upper()}{sentence[1:]}", soft_wrap=True)
     if not result["agree"]:

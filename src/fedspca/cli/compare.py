@@ -8,7 +8,7 @@ import typer
 from scipy.optimize import linear_sum_assignment
 
 from fedspca.cli.options import AsJson
-from fedspca.cli.output import cells, console, print_json, table, visible
+from fedspca.cli.output import cells, console, print_json, print_table, table, visible
 from fedspca.data.columns import listed
 from fedspca.model import SparsePCAModel
 
@@ -39,7 +39,7 @@ def compare(
         counts = (pair["shared"], pair["only_a"], pair["only_b"])
         shares = (f"{pair['explained_a']:.1%}", f"{pair['explained_b']:.1%}")
         rows.add_row(*cells(pair["a"], pair["b"], f"{pair['cosine']:.4f}", *counts, *shares))
-    out.print(rows)
+    print_table(rows)
     out.print("A cosine of 1 means the same loading up to its sign; shared counts features with a weight in both.")
     for name, (a, b) in result["settings"].items():
         out.print(f"Setting {name}: {a} in A, {b} in B.", soft_wrap=True)

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from fedspca.cli.options import Force
 from fedspca.experiments import partitions
 from fedspca.experiments.data import sites_in_order
 from fedspca.experiments.reproduce import write_whole
@@ -35,14 +36,19 @@ def partition(
     alpha: Annotated[float, typer.Option(help="Dirichlet's α: smaller is more unlike.")] = 0.5,
     strength: Annotated[float, typer.Option(help="For feature and score: 0 is chance, 1 is sorted.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+    force: Force = False,
 ) -> None:
     """Deal the rows of a CSV file out to sites: one file each, rows unchanged."""
     header, rows = _read(table)
     owners = _owners(header, rows, by, sites, column, alpha, strength, seed)
+    files = {name: out / f"{name.replace(' ', '-')}.csv" for name in np.unique(owners)}
+    there = [str(file) for file in files.values() if file.exists()]
+    if there and not force:
+        raise FileExistsError(f"{there[0]}: it is there already. Choose another folder, or replace it with --force.")
     out.mkdir(parents=True, exist_ok=True)
-    for name in np.unique(owners):
+    for name, file in files.items():
         mine = [row for row, owner in zip(rows, owners, strict=True) if owner == name]
-        write_whole(out / f"{name.replace(' ', '-')}.csv", _csv([header, *mine]))
+        write_whole(file, _csv([header, *mine]))
         typer.echo(f"{name}: {len(mine)} rows")
 
 

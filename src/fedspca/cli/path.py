@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from fedspca.cli.options import AsJson, Force, with_settings
-from fedspca.cli.output import cells, console, print_json, table
+from fedspca.cli.output import cells, console, print_json, print_table, table
 from fedspca.cli.warnings import shown_warnings
 from fedspca.cli.write import TableWriter, check_output
 from fedspca.federation import LocalFederation
@@ -79,7 +79,7 @@ def _print(result: dict[str, Any]) -> None:
         mark = " <- chosen" if point["chosen"] else ""
         figures = (point["nonzero"], point["nonzeros"], f"{point['explained']:.2%}", f"{share:.1%}")
         rows.add_row(*cells(*figures, "#" * max(1, round(BAR * share)) + mark))
-    console().print(rows)
+    print_table(rows)
     chosen = next(point for point in result["points"] if point["chosen"])
     console().print(
         f"Dense PCA explains {result['dense']:.2%}. By the rule '{result['rule']}': --nonzero {chosen['nonzero']}.",

@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from fedspca.cli.options import AsJson, Force, Model
-from fedspca.cli.output import cells, console, print_json, table
+from fedspca.cli.output import cells, console, print_json, print_table, table
 from fedspca.model import SparsePCAModel
 
 BAR = 24
@@ -77,7 +77,7 @@ def print_loadings(model: SparsePCAModel, top: int = 0) -> None:
         largest = max((abs(float(weights[j])) for j in order), default=1.0)
         for j in order[: top or None]:
             rows.add_row(*cells(model.feature_names[j], f"{weights[j]:+.4f}", _bar(float(weights[j]) / largest)))
-        out.print(rows)
+        print_table(rows)
         if top and len(order) > top:
             out.print(f"… and {len(order) - top} smaller")
     _print_totals(model)
