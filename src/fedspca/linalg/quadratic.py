@@ -50,6 +50,15 @@ class Quadratic:
             product -= self.basis @ (self.shift * half_way[1])
         return product
 
+    def form(self, w: Array) -> Array:
+        """``w' Q w``."""
+        seen = self.factor.T @ w
+        form = seen.T @ seen
+        if self.shift:
+            known = self.basis.T @ w
+            form -= self.shift * (known.T @ known)
+        return np.asarray(form)
+
     def energy(self, w: Array) -> float:
         """``tr(w' Q w)``."""
         return self.inner(w)[0]
@@ -93,6 +102,10 @@ class DenseQuadratic(Quadratic):
     def outer(self, half_way: tuple[Array, ...]) -> Array:
         """``Q w``, which half the way already is."""
         return half_way[0]
+
+    def form(self, w: Array) -> Array:
+        """``w' Q w``."""
+        return np.asarray(w.T @ (self.factor @ w))
 
     def diagonal(self) -> Array:
         """The diagonal of Q."""

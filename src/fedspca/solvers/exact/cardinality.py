@@ -84,17 +84,19 @@ class Cardinality:
         return _distinct(_by_variance(Fit(w, explained(part, w)) for w in trials))
 
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
-        """Column updates from the incumbent; empty when neither predictor nor majoriser knows a better point."""
+        """Column updates from the incumbent; empty when the model knows no better point.
+
+        Both models agree at the incumbent and nowhere does the majoriser promise more than the predictor: where that
+        sees no gain there is none, and only where it has promised too much is the majoriser asked.
+        """
         scale = float(np.abs(at.product).max()) or 1.0
         rows = heavy_rows(np.hstack([at.product / scale, 1e3 * at.w]), self._in_sight)
-        models = (nystrom.majoriser,) if at.cautious else (nystrom.predictor, nystrom.majoriser)
-        for build in models:
-            quadratic = build(model).rows(rows)
-            before = Fit(at.w[rows], explained(quadratic, at.w[rows]))
-            after = refine(quadratic, before, self.k, self.orthogonal)
-            if after.variance > before.variance + self.tol * abs(at.objective):
-                return [scatter(after.w, rows, model.n_features)]
-        return []
+        build = nystrom.majoriser if at.cautious else nystrom.predictor
+        quadratic = build(model).rows(rows)
+        before = Fit(at.w[rows], explained(quadratic, at.w[rows]))
+        after = refine(quadratic, before, self.k, self.orthogonal)
+        gained = after.variance > before.variance + self.tol * abs(at.objective)
+        return [scatter(after.w, rows, model.n_features)] if gained else []
 
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
         """Minus the exact explained variance. Certified by ``improve`` finding nothing, so never by itself."""

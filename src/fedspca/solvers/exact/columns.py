@@ -1,6 +1,7 @@
 """Sparse loadings one column at a time: truncated power steps, and exact updates given the other columns."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from fedspca.linalg.quadratic import Quadratic
-from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs
+from fedspca.linalg.small import cholesky_qr, largest_eigenpairs
 from fedspca.linalg.sparse_stiefel import retract
 
 Array = NDArray[np.float64]
@@ -16,6 +17,9 @@ Index = NDArray[np.intp]
 
 _POWER = 64  # features beyond which power steps replace an eigenproblem, and an exchange of two would change little
 _STEPS = 10  # power steps that stand for an eigenproblem
+_SETTLED = 1e-7  # a power step that gains less, of the variance, is the last
+_WORTH = 1e-6  # a gain, of the variance, beyond which the other columns are updated again
+_UPSET = 3e-4  # and beyond which swaps that have failed on them are tried again
 SWAPS = 2  # entries that an update tries to exchange, once power steps change the support no more
 
 
@@ -28,28 +32,88 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Span:
-    """An orthonormal basis of the columns already there, and S times it."""
+    """The span of the columns already there, by an orthonormal basis of it."""
 
+    q: Quadratic
     basis: Array
-    image: Array
 
     @classmethod
     def of(cls, q: Quadratic, columns: Array, *, orthonormal: bool = False) -> "Span":
         """The span of some columns."""
-        basis = columns
-        if columns.shape[1] and not orthonormal:
-            fast = cholesky_qr(columns)
-            basis = np.linalg.qr(columns)[0] if fast is None else fast
-        return cls(basis, q @ basis + q.shift * basis)
+        if orthonormal or not columns.shape[1]:
+            return cls(q, columns)
+        fast = cholesky_qr(columns)
+        return cls(q, np.linalg.qr(columns)[0] if fast is None else fast)
 
-    @property
+    @cached_property
+    def _inner(self) -> tuple[float, tuple[Array, ...]]:
+        return self.q.inner(self.basis)
+
+    @cached_property
     def explained(self) -> float:
         """The variance that the span explains."""
-        return float(np.vdot(self.basis, self.image))
+        return self._inner[0] + self.q.shift * self.basis.shape[1]
+
+    @cached_property
+    def image(self) -> Array:
+        """S times the basis."""
+        return self.q.outer(self._inner[1]) + self.q.shift * self.basis
 
     def off(self, x: Array) -> Array:
         """Remove the part of x in the span."""
         return x - self.basis @ (self.basis.T @ x) if self.basis.shape[1] else x
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """``W = I + U diag(gain) U'`` with ``W (I - u u') W = I``, and its inverse, for the rows u of a basis on a support.
+
+    Where loadings are to be orthogonal W is the projection off u instead; so it is on directions that the span holds.
+    """
+
+    axes: Array
+    gain: Array
+    inverse: Array
+
+    @classmethod
+    def of(cls, u: Array, *, orthogonal: bool) -> "Whitening":
+        """Decompose u."""
+        if not u.any():  # common: supports are disjoint, and the span does not matter
+            nothing = np.zeros(0)
+            return cls(u[:, :0], nothing, nothing)
+        if u.shape[1] == 1:
+            sizes = np.sqrt(np.einsum("ij,ij->j", u, u))
+            axes = u / sizes
+        else:
+            axes, sizes, _, _ = lapack.dgesdd(u, full_matrices=0)
+            axes, sizes = axes[:, sizes > 1e-10], sizes[sizes > 1e-10]
+        gone = np.full(len(sizes), -1.0)
+        if orthogonal:
+            return cls(axes, gone, gone)
+        left = np.sqrt(np.maximum(1.0 - sizes * sizes, 0.0))
+        free = left > 1e-4
+        return cls(axes, np.where(free, 1.0 / np.maximum(left, 1e-4), 0.0) - 1.0, np.where(free, left, 0.0) - 1.0)
+
+    def __matmul__(self, x: Array) -> Array:
+        return x + (self.axes * self.gain) @ (self.axes.T @ x) if len(self.gain) else x
+
+    def undo(self, x: Array) -> Array:
+        """The inverse, zero on the directions that W takes to zero."""
+        return x + (self.axes * self.inverse) @ (self.axes.T @ x) if len(self.gain) else x
+
+    def around(self, core: Array) -> Array:
+        """``W core W`` for a symmetric core."""
+        if not len(self.gain):
+            return core
+        right = (core @ self.axes) * self.gain
+        right += 0.5 * (self.axes * self.gain) @ (self.axes.T @ right)
+        half = right @ self.axes.T
+        return core + half + half.T
+
+    def free(self) -> Array:
+        """An orthonormal basis of what W does not take to zero."""
+        gone = self.axes[:, self.gain == -1.0]
+        return np.asarray(lapack.dgesdd(gone)[0][:, gone.shape[1] :]) if gone.shape[1] else np.eye(len(gone))
 
 
 def truncate(w: Array, k: tuple[int, ...]) -> Array:
@@ -127,133 +191,101 @@ def leading_on_support(
 ) -> tuple[Array, float]:
     """Argmax over x on a support of the variance that x adds to a span, and that variance.
 
-    Without orthogonality the gain is ``x' P S P x / x' P x`` with P the projection off the span: a generalised
-    eigenproblem of the support's size. With it, ``x' S x`` over unit x orthogonal to the span: an ordinary one
-    on the null space of the span's rows. Zero, with gain -inf, where the support has no such x. On a large support,
-    given a point ``near``, a few power steps stand for the eigenproblem: they only ever ascend.
+    Without orthogonality the gain is ``x' P S P x / x' P x`` with P the projection off the span; with it, ``x' S x``
+    over unit x orthogonal to the span. Either is an eigenproblem of the support's size once it is whitened. Zero, with
+    gain -inf, where the support has no such x. On a large support, given a point ``near``, a few power steps stand for
+    the eigenproblem: they only ever ascend.
     """
     x = np.zeros(q.n_rows)
     if len(support) == 0:
         return x, -np.inf
     u = span.basis[support]
+    white = Whitening.of(u, orthogonal=orthogonal)
+    rest = u[:, :0]  # P S P = S - u rest' - rest u'
+    if len(white.gain) and not orthogonal:
+        rest = span.image[support] - 0.5 * (u @ (span.basis.T @ span.image))
+    best, gain = None, -np.inf
     if near is not None and len(support) > _POWER:
-        best, gain = _power(q, support, span, near[support], orthogonal=orthogonal)
-        if best is not None:
-            x[support] = best
-            return x, gain
-    core = q.block(support)
-    core.flat[:: len(core) + 1] += q.shift
-    if not u.any():  # common: supports are disjoint, and the span does not matter
-        values, vectors = largest_eigenpairs(core, 1)
-        x[support] = vectors[:, 0]
-        return x, float(values[0])
-    best, gain = _orthogonal_to(u, core) if orthogonal else _off(u, core, span.image[support], span)
+        best, gain = _power(q.rows(support, often=False), white, u, rest, near[support])
+    if best is None:
+        core = q.block(support)
+        core.flat[:: len(core) + 1] += q.shift
+        if rest.shape[1]:
+            cross = u @ rest.T
+            core = core - cross - cross.T
+        best, gain = _leading(core, white)
     if best is not None:
-        x[support] = best
+        x[support] = best / np.sqrt(best @ best)
     return x, gain
 
 
-def _power(q: Quadratic, support: Index, span: Span, x: Array, *, orthogonal: bool) -> tuple[Array | None, float]:
-    """Ascend the gain of :func:`leading_on_support` by power steps, without forming the block of S on the support."""
-    core, u = q.rows(support, often=False), span.basis[support]
-    return _power_within(u, core, x) if orthogonal else _power_off(u, core, x, span.image[support], span)
-
-
-def _power_within(u: Array, core: Quadratic, x: Array) -> tuple[Array | None, float]:
-    """Ascend ``x' S x`` over unit x with ``u' x = 0`` by power steps."""
-    left = lapack.dgesdd(u, full_matrices=0)[0] if u.any() else u[:, :0]
-    for _ in range(_STEPS):
-        x = x - left @ (left.T @ x)
-        size = float(np.sqrt(x @ x))
-        if size < 1e-8:
-            return None, -np.inf
-        best = x / size
-        x = core @ best + core.shift * best
-    return best, float(best @ x)
-
-
-def _power_off(u: Array, core: Quadratic, x: Array, image: Array, span: Span) -> tuple[Array | None, float]:
-    """Ascend ``x' P S P x / x' P x`` by power steps; the metric ``I - u u'`` is inverted by Woodbury's identity."""
-    rest = image - 0.5 * (u @ (span.basis.T @ span.image))
-    inner = u.T @ u
-    gain = u @ np.linalg.pinv(np.eye(len(inner)) - inner, rcond=1e-8, hermitian=True)
-    for _ in range(_STEPS):
-        size = float(np.sqrt(x @ x))
-        if not size > 0.0:
-            return None, -np.inf
-        best = x / size
-        x = core @ best + core.shift * best - u @ (rest.T @ best) - rest @ (u.T @ best)
-        value = float(best @ x)
-        x = x + gain @ (u.T @ x)
-    seen = u.T @ best
-    left = 1.0 - float(seen @ seen)
-    return (best, value / left) if left > 1e-8 else (None, -np.inf)
-
-
-def _orthogonal_to(u: Array, core: Array) -> tuple[Array | None, float]:
-    """Argmax of ``x' core x`` over unit x with ``u' x = 0``, core positive semi-definite."""
-    if u.shape[1] == 1:
-        left = u / np.sqrt(float(u[:, 0] @ u[:, 0]))
-    else:
-        left, sizes, _, _ = lapack.dgesdd(u, full_matrices=0)
-        left = left[:, : int(np.count_nonzero(sizes > 1e-10))]
-    cross = left @ (left.T @ core)
-    inside = core - cross - (cross - (cross @ left) @ left.T).T
-    values, vectors = largest_eigenpairs(inside, 1)
-    if float(values[0]) > 1e-9 * float(core.diagonal().max()):
-        x = vectors[:, 0] - left @ (left.T @ vectors[:, 0])
-        return x / np.sqrt(x @ x), float(values[0])
-    # nothing but zeros left: the null space must be looked at itself
-    null = lapack.dgesdd(u)[0][:, left.shape[1] :]
-    if null.shape[1] == 0:
+def _leading(core: Array, white: Whitening) -> tuple[Array | None, float]:
+    """Argmax of ``z' W core W z`` over unit z, as ``W z``; core positive semi-definite."""
+    values, vectors = largest_eigenpairs(white.around(core), 1)
+    if not len(white.gain) or float(values[0]) > 1e-9 * float(core.diagonal().max()):
+        return white @ vectors[:, 0], float(values[0])
+    # nothing but zeros left: what W keeps must be looked at itself
+    free = white @ white.free()
+    if free.shape[1] == 0:
         return None, -np.inf
-    values, vectors = largest_eigenpairs(null.T @ core @ null, 1)
-    return null @ vectors[:, 0], float(values[0])
+    values, vectors = largest_eigenpairs(free.T @ core @ free, 1)
+    return free @ vectors[:, 0], float(values[0])
 
 
-def _off(u: Array, core: Array, image: Array, span: Span) -> tuple[Array | None, float]:
-    """Argmax of ``x' P S P x / x' P x`` over unit x on the support."""
-    cross = u @ (image - 0.5 * (u @ (span.basis.T @ span.image))).T
-    core = core - cross - cross.T
-    metric = -(u @ u.T)
-    metric.flat[:: len(core) + 1] += 1.0
-    sizes, axes = eigenpairs(metric)
-    keep = sizes > 1e-8  # directions of the support that the span already holds add nothing
-    if not keep.any():
-        return None, -np.inf
-    whitened = axes[:, keep] / np.sqrt(sizes[keep])
-    values, vectors = largest_eigenpairs(whitened.T @ core @ whitened, 1)
-    best = whitened @ vectors[:, 0]
-    return best / np.linalg.norm(best), float(values[0])
+def _power(core: Quadratic, white: Whitening, u: Array, rest: Array, x: Array) -> tuple[Array | None, float]:
+    """The same by power steps from x, until they gain no more, without forming the core."""
+    z, value = white.undo(x), -np.inf
+    for _ in range(_STEPS):
+        size = float(np.sqrt(z @ z))
+        if not size > 1e-8:
+            return None, -np.inf
+        z = z / size
+        x = white @ z
+        y = core @ x + core.shift * x
+        if rest.shape[1]:
+            y -= u @ (rest.T @ x) + rest @ (u.T @ x)
+        y = white @ y
+        last, value = value, float(z @ y)
+        if value <= last * (1.0 + _SETTLED):
+            break
+        z = y
+    return x, value
 
 
 def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, *, swaps: int = SWAPS, sweeps: int = 6) -> Fit:
     """Ascend the explained variance by exact updates of one column at a time, support included.
 
-    A column is updated again only once another has moved.
+    A column is updated again only once another has gained something.
     """
     (w, value), r = fit, fit.w.shape[1]
     stale = set(range(r))
+    swapped: list[Index | None] = [None] * r
     for _ in range(sweeps):
-        before = value
         for j in range(r):
             if j not in stale:
                 continue
             stale.discard(j)
-            x, value = _update_column(q, w, j, k[j], orthogonal, value, swaps)
-            if float(np.abs(np.abs(x) - np.abs(w[:, j])).max()) > 1e-9:
+            before = value
+            x, value = _update_column(q, w, j, k[j], orthogonal, value, swaps, swapped[j])
+            swapped[j] = x.nonzero()[0]
+            if value > before * (1.0 + _WORTH):
                 stale |= set(range(r)) - {j}
+            if value > before * (1.0 + _UPSET):
+                swapped = [tried if i == j else None for i, tried in enumerate(swapped)]
             w = w.copy()
             w[:, j] = x
-        if not stale or value <= before * (1.0 + 1e-9):
+        if not stale:
             break
     return Fit(w, value)
 
 
 def _update_column(
-    q: Quadratic, w: Array, j: int, k: int, orthogonal: bool, value: float, most: int
+    q: Quadratic, w: Array, j: int, k: int, orthogonal: bool, value: float, most: int, swapped: Index | None
 ) -> tuple[Array, float]:
-    """Power steps on column j's support, each followed by the exact refit; then swaps of its weakest entries."""
+    """Power steps on column j's support, each followed by the exact refit; then swaps of its weakest entries.
+
+    Not again on the support on which they have been tried.
+    """
     span = Span.of(q, w[:, np.arange(w.shape[1]) != j], orthonormal=orthogonal)
     most = most if k <= _POWER else 0
     x, support, swaps, base = w[:, j], w[:, j].nonzero()[0], 0, span.explained
@@ -268,7 +300,7 @@ def _update_column(
             if not np.array_equal(proposed, support):
                 support = proposed
                 continue
-        if swaps == most:
+        if swaps == most or (swapped is not None and np.array_equal(x.nonzero()[0], swapped)):
             break
         swaps += 1
         score = _power_step(q, x, span) if score is None else score
@@ -302,17 +334,21 @@ def _swapped(x: Array, score: Array, k: int, n: int) -> Index:
 
 def explained(q: Quadratic, w: Array) -> float:
     """``tr((w' w)^-1 w' S w)`` for the S the quadratic stands for."""
-    return explained_by(w, q @ w + q.shift * w)
+    gram = w.T @ w
+    return _within(gram, q.form(w) + q.shift * gram)
 
 
 def explained_by(w: Array, product: Array) -> float:
     """``tr((w' w)^-1 w' S w)`` for a known product Sw."""
-    if w.shape[1] == 0:
-        return 0.0
-    gram = w.T @ w
-    if float(np.abs(gram - np.diag(gram.diagonal())).max()) <= 1e-14:
-        return float((np.einsum("ij,ij->j", w, product) / np.maximum(gram.diagonal(), 1e-300)).sum())
-    return float(np.trace(np.linalg.lstsq(gram, w.T @ product, rcond=1e-12)[0]))
+    return _within(w.T @ w, w.T @ product)
+
+
+def _within(gram: Array, captured: Array) -> float:
+    """``tr(gram^-1 captured)``."""
+    sizes = gram.diagonal()
+    if float(np.abs(gram - np.diag(sizes)).max(initial=0.0)) <= 1e-14:
+        return float((captured.diagonal() / np.maximum(sizes, 1e-300)).sum())
+    return float(np.trace(np.linalg.lstsq(gram, captured, rcond=1e-12)[0]))
 
 
 def orthogonalise(q: Quadratic, w: Array) -> Array:
@@ -328,7 +364,7 @@ def orthogonalise(q: Quadratic, w: Array) -> Array:
     z = np.zeros_like(w)
     for j in range(w.shape[1]):
         support = w[:, j].nonzero()[0]
-        x, _ = leading_on_support(q, support, Span(z[:, :j], z[:, :j]), orthogonal=True, near=w[:, j])
+        x, _ = leading_on_support(q, support, Span(q, z[:, :j]), orthogonal=True, near=w[:, j])
         if not x.any():
             weight = q.diagonal()
             free = np.flatnonzero(~z[:, :j].any(axis=1))
