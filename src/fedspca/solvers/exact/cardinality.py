@@ -10,6 +10,7 @@ from fedspca.linalg import nystrom
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated
 from fedspca.solvers.exact.columns import (
+    LARGE,
     Fit,
     explained,
     explained_by,
@@ -68,7 +69,8 @@ class Cardinality:
         refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0) for fit in trials[:worth])
         enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
         kept = [fit for fit in _distinct(refined)[:3] if fit.variance >= enough]
-        if warm is not None:  # swaps cost most of the time: with two components the best point alone deserves them
+        if warm is not None and min(self.k) <= LARGE:
+            # swaps cost most of the time: with two components the best point alone deserves them
             last = [refine(part, fit, self.k, self.orthogonal) for fit in (kept[:1] if r <= 2 else kept)]
             kept = _distinct(_by_variance(last + kept[len(last) :]))
         return [scatter(fit.w, rows, model.n_features) for fit in kept]
@@ -79,6 +81,7 @@ class Cardinality:
         if warm is not None:
             trials += [truncated_power(part, basis, self.k, hotelling=h) for h in (False, True)]
             trials += [truncated_power(part, None, self.k, hotelling=False), truncate(warm, self.k)]
+        trials = list({(w != 0.0).tobytes(): w for w in trials}.values())  # a refit makes one point of these
         if self.orthogonal:
             trials = [orthogonalise(part, w) for w in trials]
         return _distinct(_by_variance(Fit(w, explained(part, w)) for w in trials))

@@ -15,10 +15,11 @@ from fedspca.linalg.sparse_stiefel import retract
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_POWER = 64  # features beyond which power steps replace an eigenproblem, and an exchange of two would change little
+LARGE = 64  # features beyond which power steps replace an eigenproblem, and an exchange of two would change little
+_FEW = 0.02  # share of a support that may still change when a first search for it ends
 _STEPS = 10  # power steps that stand for an eigenproblem
 _SETTLED = 1e-7  # a power step that gains less, of the variance, is the last
-_WORTH = 1e-6  # a gain, of the variance, beyond which the other columns are updated again
+_WORTH = 2e-6  # a gain, of the variance, beyond which the other columns are updated again
 _UPSET = 3e-4  # and beyond which swaps that have failed on them are tried again
 SWAPS = 2  # entries that an update tries to exchange, once power steps change the support no more
 
@@ -42,6 +43,8 @@ class Span:
         """The span of some columns."""
         if orthonormal or not columns.shape[1]:
             return cls(q, columns)
+        if columns.shape[1] == 1:
+            return cls(q, columns / np.sqrt(np.vdot(columns, columns)))
         fast = cholesky_qr(columns)
         return cls(q, np.linalg.qr(columns)[0] if fast is None else fast)
 
@@ -52,7 +55,7 @@ class Span:
     @cached_property
     def explained(self) -> float:
         """The variance that the span explains."""
-        return self._inner[0] + self.q.shift * self.basis.shape[1]
+        return float(self._inner[0] + self.q.shift * self.basis.shape[1])
 
     @cached_property
     def image(self) -> Array:
@@ -164,9 +167,9 @@ def truncated_power(
             z = np.zeros(d)
             z[top] = x[top]
             z /= max(float(np.sqrt(z @ z)), 1e-300)
-            x, last = deflated(z), top
+            x = deflated(z)
             top = largest(x, k[j])
-            if (top == last).all():
+            if len(top) - np.count_nonzero(z[top]) <= _FEW * len(top):
                 break
         w[:, j] = z if hotelling else leading_on_support(q, top, span, orthogonal=False, near=x)[0]
         if j + 1 < r:
@@ -205,7 +208,7 @@ def leading_on_support(
     if len(white.gain) and not orthogonal:
         rest = span.image[support] - 0.5 * (u @ (span.basis.T @ span.image))
     best, gain = None, -np.inf
-    if near is not None and len(support) > _POWER:
+    if near is not None and len(support) > LARGE:
         best, gain = _power(q.rows(support, often=False), white, u, rest, near[support])
     if best is None:
         core = q.block(support)
@@ -287,7 +290,7 @@ def _update_column(
     Not again on the support on which they have been tried.
     """
     span = Span.of(q, w[:, np.arange(w.shape[1]) != j], orthonormal=orthogonal)
-    most = most if k <= _POWER else 0
+    most = most if k <= LARGE else 0
     x, support, swaps, base = w[:, j], w[:, j].nonzero()[0], 0, span.explained
     score = None
     for _ in range(12):
@@ -357,7 +360,7 @@ def orthogonalise(q: Quadratic, w: Array) -> Array:
     Where no row is free either, the heaviest coordinates serve: they are orthogonal, whatever came before. On large
     supports the nearest orthogonal columns are as good, and cheaper.
     """
-    if min(np.count_nonzero(w, axis=0)) > _POWER:
+    if min(np.count_nonzero(w, axis=0)) > LARGE:
         near = retract(w)
         if near is not None:
             return near
