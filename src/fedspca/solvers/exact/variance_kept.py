@@ -18,6 +18,7 @@ Array = NDArray[np.float64]
 
 _ROWS = 400  # rows in sight of a search, if the first guess asks for no more
 _LARGE = 5000  # non-zeros, or rows, beyond which refits and the predictor cost more than they save
+_ROUGH = 3e-3  # residual to which trials are refitted: a tighter one finds hardly a zero more
 _MARGIN = 1e-4  # the reference still grows a little while the last rounds are asked
 
 
@@ -149,7 +150,7 @@ def _truncated(q: Quadratic, ascent: tuple[Array, Array], n: int) -> Fit | None:
     if n <= _LARGE:  # beyond, a refit buys less than it costs
         p = Surrogate(part, np.zeros_like(z), np.zeros(z.shape[1]))
         value, half_way = p.trial(z)
-        z, _, value, _ = polish(p, z, part.outer(half_way), value, 1e-5, max_newton=1, keep_signs=False)
+        z, _, value, _ = polish(p, z, part.outer(half_way), value, _ROUGH, max_newton=1, keep_signs=False)
         explained = -value
     else:
         explained = part.energy(z)
