@@ -62,6 +62,11 @@ class Span:
         """S times the basis."""
         return self.q.outer(self._inner[1]) + self.q.shift * self.basis
 
+    @cached_property
+    def rest(self) -> Array:
+        """The R with ``P S P = S - B R' - R B'``, for P the projection off the span of B."""
+        return np.asarray(self.image - 0.5 * (self.basis @ (self.basis.T @ self.image)))
+
     def off(self, x: Array) -> Array:
         """Remove the part of x in the span."""
         return x - self.basis @ (self.basis.T @ x) if self.basis.shape[1] else x
@@ -204,9 +209,7 @@ def leading_on_support(
         return x, -np.inf
     u = span.basis[support]
     white = Whitening.of(u, orthogonal=orthogonal)
-    rest = u[:, :0]  # P S P = S - u rest' - rest u'
-    if len(white.gain) and not orthogonal:
-        rest = span.image[support] - 0.5 * (u @ (span.basis.T @ span.image))
+    rest = span.rest[support] if len(white.gain) and not orthogonal else u[:, :0]
     best, gain = None, -np.inf
     if near is not None and len(support) > LARGE:
         best, gain = _power(q.rows(support, often=False), white, u, rest, near[support])
