@@ -209,7 +209,8 @@ def test_what_goes_wrong_in_the_server_is_told_in_the_folder(between):
     folder, _sites, channel = between
     names = []
 
-    def make_channel(hello, identify):
+    def make_channel(hello, identify, known):
+        assert known == {}
         names.extend(identify(endpoint.handle(hello)) for endpoint in channel.endpoints.values())
         names.append(identify(b"noise"))
         stranger = Identity.new()

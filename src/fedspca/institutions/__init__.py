@@ -7,9 +7,7 @@ from typing import Any
 __all__ = ["run_in_server", "simulated_endpoint"]
 
 
-def run_in_server(
-    folder: Path, action: str, make_channel: Callable[[bytes, Callable[[bytes], str | None]], Any]
-) -> None:
+def run_in_server(folder: Path, action: str, make_channel: Callable[..., Any]) -> None:
     """Run one action of a study inside Flower's server process.
 
     Parameters
@@ -20,7 +18,8 @@ def run_in_server(
         ``status``, ``run`` or ``resume``, after a colon the seconds for which sites are waited for; or ``ping``, after
         a colon how often.
     make_channel : callable
-        Given a letter that asks a site who it is, and a function that reads the reply, returns the way to the sites.
+        Given a letter that asks a site who it is, a function that reads the reply, and the numbers of the nodes whose
+        sites are known, returns the way to the sites.
     """
     from fedspca.institutions.run import lead
 

@@ -83,6 +83,15 @@ class StudyFolder:
         return self.path / "flower"
 
     @property
+    def registered(self) -> Path:
+        """Where it is noted which of Flower's nodes is which site's."""
+        return self.flower / "registered.json"
+
+    def nodes(self) -> dict[str, Any]:
+        """Return the key and the number of each site's node, as Flower registered them."""
+        return dict(json.loads(self.registered.read_text(encoding="utf-8"))) if self.registered.exists() else {}
+
+    @property
     def journal(self) -> Path:
         """Where the sums of the current run are."""
         return self.path / "run"

@@ -17,10 +17,11 @@ from fedspca.federation.flower.commands import (
 )
 from fedspca.federation.flower.control import Control
 from fedspca.federation.flower.processes import listens, running, start_gateway, start_simulation, start_superlink, stop
+from fedspca.files import new_file
 from fedspca.institutions.coordinator import StudyFolder
 
 LOOK = 0.2  # seconds between looks at the study's events
-ASK = 15.0  # and between asking Flower whether the run goes on: each takes seconds of its own
+ASK = 30.0  # and between asking Flower whether the run goes on: each takes seconds of its own
 
 
 class Engine:
@@ -147,8 +148,7 @@ class Engine:
 
     def _register(self) -> None:
         """Let the nodes of the sites that replied connect; the keys known already are noted in a file."""
-        noted = self._folder.flower / "registered.json"
-        known: dict[str, Any] = json.loads(noted.read_text(encoding="utf-8")) if noted.exists() else {}
+        known = self._folder.nodes()
         for site, reply in self._folder.replies().items():
             if known.get(site, {}).get("key") == reply.node:
                 continue
@@ -158,7 +158,8 @@ class Engine:
             key.parent.mkdir(parents=True, exist_ok=True)
             key.write_text(reply.node, encoding="ascii")
             known[site] = {"key": reply.node, "node": self._control().register(key, site)}
-            noted.write_text(json.dumps(known), encoding="utf-8")
+            with new_file(self._folder.registered) as draft:
+                draft.write_text(json.dumps(known), encoding="utf-8")
 
 
 def _check_free(port: int, name: str, folder: Path) -> None:

@@ -34,14 +34,15 @@ PAUSE = 2.0
 RUN = "run.json"
 
 
-def lead(folder: Path, action: str, make_channel: Callable[[bytes, Callable[[bytes], str | None]], Channel]) -> None:
+def lead(folder: Path, action: str, make_channel: Callable[..., Channel]) -> None:
     """Do what the coordinator asked for; whatever goes wrong is told in the folder, where a person looks."""
     study = StudyFolder(folder)
     action, _, number = action.partition(":")
     try:
         agreement, identity = study.agreement(), study.identity
         hello = identity.sign(encode(Message("hello", {"study": agreement.hash})))
-        channel = make_channel(hello, lambda reply: _name_of(reply, agreement))
+        known = {site: int(node["node"]) for site, node in study.nodes().items()}
+        channel = make_channel(hello, lambda reply: _name_of(reply, agreement), known)
         if action == "ping":
             ping(study, channel, hello, int(number or 1))
         else:

@@ -194,6 +194,14 @@ def test_a_known_site_is_not_greeted_again():
     assert [letter for _, letter, _ in grid.pushed].count(b"hello") == 1
 
 
+def test_a_site_whose_node_is_known_is_not_asked_who_it_is():
+    grid = MemoryGrid({1: named("a"), 2: named("b")})
+    channel = FlowerChannel(grid, b"hello", lambda answer: answer.decode() or None, {"a": 1, "c": 3})
+    assert channel.sites == ("a", "b")  # one was asked, and one is not there
+    assert channel.exchange(dict.fromkeys("ab", b"1"), 0.5) == {"a": b"a:1", "b": b"b:1"}
+    assert [node for node, letter, _ in grid.pushed if letter == b"hello"] == [2]
+
+
 def test_a_letter_lives_hardly_longer_than_its_deadline():
     grid = MemoryGrid({1: named("a")})
     over(grid).exchange({"a": b"1"}, 7.0)

@@ -34,6 +34,8 @@ class FlowerChannel:
         A letter that every site answers with its name.
     identify : callable
         Returns the name of the site that signed an answer to ``hello``, or None if the answer proves nothing.
+    known : mapping of str to int, optional
+        The nodes of sites that need not be asked who they are. What they sign is checked above all the same.
     hello_deadline : float
         Seconds that a site has to answer ``hello``.
 
@@ -48,11 +50,12 @@ class FlowerChannel:
         grid: "Grid",
         hello: bytes,
         identify: Callable[[bytes], str | None],
+        known: Mapping[str, int] | None = None,
         hello_deadline: float = HELLO_DEADLINE,
     ) -> None:
         self._grid, self._hello, self._identify = grid, hello, identify
         self._hello_deadline = hello_deadline
-        self._node_of: dict[str, int] = {}
+        self._node_of = dict(known or {})
         self._online: set[int] | None = None
         self.failures: dict[str, str] = {}
 

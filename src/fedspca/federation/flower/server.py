@@ -5,6 +5,7 @@ study's folder, as one sentence and then the traceback.
 """
 
 import traceback
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def main(grid: Grid, context: Context) -> None:
     try:
         # by name, because institutions lie above the federation: the app is where the two meet
         run = import_module("fedspca.institutions").run_in_server
-        run(folder, action, lambda hello, identify: FlowerChannel(grid, hello, identify))
+        run(folder, action, partial(FlowerChannel, grid))
     except BaseException as error:
         failure.parent.mkdir(parents=True, exist_ok=True)
         failure.write_text(f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}", encoding="utf-8")
