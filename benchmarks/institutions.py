@@ -31,7 +31,7 @@ from fedspca.study.settings import Study
 
 BAR = 1.3
 CASES = ((830, 3, False), (830, 3, True), (20_000, 3, False), (830, 10, False), (20_000, 10, False))
-PINGS = 5
+PINGS = 3
 
 
 class Timing(NamedTuple):
@@ -86,7 +86,7 @@ def make_folder(home: Path, d: int, sites: int, *, masked: bool) -> StudyFolder:
         name="timing",
         components=2,
         lam=190.0,
-        max_rounds=None if real else 6,  # enough to time a round, where there is nothing to be found
+        max_rounds=None if real else 3,  # enough to time a round, where there is nothing to be found
         scale=False,
         masked=masked,
         port=free_port(),
