@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from fedspca.federation.flower.commands import (
     superlink_command,
     supernode_command,
 )
-from fedspca.federation.flower.processes import Process, listens, running, stop, tail
+from fedspca.federation.flower.processes import Process, keep_supernode_running, listens, running, stop, tail
 
 PARENT = """
 import signal, subprocess, sys, time
@@ -161,3 +162,10 @@ def test_killed_as_by_a_power_cut(start):
 
 def test_a_free_port_is_free():
     assert not listens("127.0.0.1", free_port())
+
+
+def test_a_site_whose_folder_is_gone_stops_trying(tmp_path):
+    process = Process("supernode", [sys.executable, "-c", ""], tmp_path / "site", tmp_path / "home")
+    with pytest.raises(FlowerProcessError, match="moved or deleted"):
+        keep_supernode_running(process, "localhost:1", tmp_path / "authority.crt", print, threading.Event())
+    assert not (tmp_path / "site").exists()

@@ -213,6 +213,8 @@ def keep_supernode_running(
             tell(words)
 
     while not stop_asked.is_set():
+        if not authority.exists():
+            raise FlowerProcessError(f"{authority}: it is gone. Was the site's folder moved or deleted?")
         start_of_log = process.log.stat().st_size if process.log.exists() else 0
         process.start()
         try:
