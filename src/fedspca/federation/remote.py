@@ -7,12 +7,12 @@ learned was of other rows.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from fedspca.federation.base import Aggregate, Array, FederationError, add_terms
-from fedspca.federation.conversation import Conversation, SiteLost
+from fedspca.federation.conversation import SiteLost
 from fedspca.federation.roster import Roster
 from fedspca.site.endpoint import put_question
 from fedspca.site.queries import PRIVATE, QUERIES, random_directions
@@ -36,15 +36,7 @@ class RosterChanged(FederationError):
 class RemoteFederation(Roster):
     """Sites on other machines, each asked by a letter and answering with its own terms."""
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        *,
-        sites: tuple[str, ...] | None = None,
-        notice: Callable[[str], object] = lambda _: None,
-    ) -> None:
-        super().__init__(conversation, sites=sites, notice=notice)
-        self._squares: dict[str, Array] = {}
+    _squares: Mapping[str, Array] | None = None  # the squared deviations that each site told of
 
     def snapshot(self) -> Message:
         """Return where the rounds stand; :meth:`restore` takes it."""
@@ -109,7 +101,7 @@ class RemoteFederation(Roster):
         found = {name: value.shape for name, value in terms.items()}
         if found != wanted:
             return f"it answered {query.name!r} with arrays of shapes {found}, not {wanted}."
-        if "product" in terms and site in self._squares:
+        if "product" in terms and self._squares is not None and site in self._squares:
             # ‖AᵀAQ‖ ≤ tr(AᵀA)‖Q‖, and the trace is what the site itself told of its deviations
             trace = float((self._squares[site] / query.arrays["scale"] ** 2).sum())
             largest = SLACK * trace * _norm_of_directions(query, len(self.feature_names))
