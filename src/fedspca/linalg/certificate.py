@@ -10,6 +10,7 @@ from fedspca.linalg.sparse_stiefel import normal_matrix, solve_symmetric
 Array = NDArray[np.float64]
 
 _LENGTHS = tuple(0.3**i for i in range(12))
+_DAMPED = 1e-6  # share of the mean curvature with which damping begins
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Certificate:
     multiplier: Array
 
 
-def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 50) -> Certificate:
+def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 100) -> Certificate:
     """Min over symmetric L and ξ in λ∂‖w‖₁ of ‖G − ξ − wL‖_F, with G = 2Sw.
 
     Zero exactly at the stationary points of −tr(wᵀSw) + λ‖w‖₁ on St(d, r). The best ξ for a given L is closed-form, and
@@ -44,21 +45,30 @@ def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 50
     multiplier = np.zeros((w.shape[1], w.shape[1]))
     weights = support.astype(float)
     left = weights * (g - target)  # the first step solves for the support alone
-    best = np.inf
+    best, damping = np.inf, 0.0
     for _ in range(max_iter):
         pull = w.T @ left
-        step = solve_symmetric(normal_matrix(w, weights), pull + pull.T)
-        for t in _LENGTHS:  # where the support leaves L free, a first step may be far too long
+        normal = normal_matrix(w, weights)
+        typical = float(normal.diagonal().mean())
+        normal.flat[:: len(normal) + 1] += damping * typical
+        step = solve_symmetric(normal, pull + pull.T)
+        for t in _LENGTHS:
             trial = excess(multiplier + t * step)
             value = float(np.vdot(trial, trial))
             if value < best:
                 break
         else:
-            break
+            if damping > 1.0:
+                break
+            damping = max(10.0 * damping, _DAMPED)
+            continue
         gained, best = best - value, value
         multiplier, left = multiplier + t * step, trial
-        if gained <= 1e-3 * best:  # any L gives a valid bound: the last digits of the best one buy nothing
+        # any L gives a valid bound: the last digits of the best one buy nothing
+        if gained <= 1e-3 * best and damping == 0.0 and t == 1.0:
             break
+        # where the support leaves L free, Newton's step is far too long; the pieces beyond hold a shorter one back
+        damping = max(10.0 * damping, _DAMPED) if t < 1.0 else 0.0 if damping <= _DAMPED else 0.1 * damping
         weights = (support | (left != 0.0)).astype(float)
     residual = np.sqrt(best + float(np.vdot(outside, outside))) / scale
     largest = max(float(np.abs(left).max(initial=0.0)), float(outside.max(initial=0.0))) / scale

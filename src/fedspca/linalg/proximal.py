@@ -185,6 +185,9 @@ def proximal_point(
                 break
             t *= 0.4
         else:
-            break
+            damping = max(
+                100.0 * damping, 1e-4 * float(normal.diagonal().mean())
+            )  # towards the gradient, which descends
+            continue
         multiplier, z, excess, size = candidate, z_new, excess_new, size_new
     return z, multiplier
