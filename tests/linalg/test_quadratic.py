@@ -8,7 +8,7 @@ from fedspca.linalg.rotations import turned_pairs, varimax
 def make(shift):
     rng = np.random.default_rng(0)
     factor, basis = rng.standard_normal((200, 70)), np.linalg.qr(rng.standard_normal((200, 9)))[0]
-    q = Quadratic(factor, basis, shift)
+    q = Quadratic.difference(factor, basis, shift) if shift else Quadratic(factor)
     return q, factor @ factor.T - shift * basis @ basis.T
 
 

@@ -1,17 +1,15 @@
 """Smooth steps on the sparse Stiefel manifold: trust-region Newton on a fixed support."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.quadratic import Quadratic
+from fedspca.linalg.quadratic import HalfWay, Quadratic
 from fedspca.linalg.sparse_stiefel import Tangent, retract
 
 Array = NDArray[np.float64]
 
-HalfWay: TypeAlias = tuple[Array, ...]
 
 DUST = 1e-9  # an entry this small is a zero that rounding has missed, and would demand an exact sign of its gradient
 

@@ -2,6 +2,7 @@
 
 For asked columns Q with answers S Q the model ``M = S Q (Q' S Q)^+ Q' S`` satisfies ``M <= S`` in the
 Loewner order and ``M Q = S Q``. It is kept as ``M = F F'`` with F of shape (d, m): neither S nor M is formed.
+What d-sized arrays hold is kept round by round: with many features, stacking them costs as much as a product.
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,67 +14,83 @@ from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.small import eigenpairs, largest_eigenpairs
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+Blocks = tuple[Array, ...]
 
 _NEGLIGIBLE = 1e-3  # share of lambda_max(M) below which what M misses makes no better prediction
+_NOTHING_NEW = 1e-12  # squared sine of the angle with all asked before, below which a column adds no direction
 RANK_TOL = 1e-11  # relative to lambda_max(M): below it (S - M) q is rounding error, and dividing by it poisons F
 
 
 @dataclass(frozen=True)
 class NystromModel:
-    """``M = factor @ factor.T``; ``gram = factor.T @ factor`` is kept because its spectrum is that of M.
+    """``M = F F'`` with ``F = hstack(factors)``.
 
-    ``basis`` is an orthonormal basis of all asked columns, where M and S agree; empty once the predictor is M itself.
+    Attributes
+    ----------
+    factors : tuple of ndarray of shape (d, m_i)
+        F, a block for each round that taught something.
+    gram : ndarray of shape (m, m)
+        ``F' F``, kept because its spectrum is that of M.
+    asked : tuple of ndarray of shape (d, q_i)
+        Every question, where M and S agree; empty once the predictor is M itself, and has no use for them.
+    whitening : ndarray of shape (q, b)
+        ``hstack(asked) @ whitening`` is an orthonormal basis of all asked columns.
+    trace : float
+        The trace of S.
     """
 
-    factor: Array
+    factors: Blocks
     gram: Array
-    basis: Array
+    asked: Blocks
+    whitening: Array
     trace: float
     _leading: dict[int, tuple[Array, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def n_features(self) -> int:
         """Number of features d."""
-        return int(self.factor.shape[0])
+        return len(self.factors[0])
 
     @property
     def rank(self) -> int:
         """Number of independent columns known."""
-        return int(self.factor.shape[1])
+        return len(self.gram)
 
     def __matmul__(self, w: Array) -> Array:
         """``M @ w`` at a cost of 2 d m r."""
-        return self.factor @ (self.factor.T @ w)
+        return _weighted(self.factors, _across(self.factors, w))
 
 
-def majoriser(model: NystromModel) -> Quadratic:
-    """M itself: ``-tr(w' M w) >= -tr(w' S w)``, with equality on the asked columns."""
-    return Quadratic(model.factor)
+def majoriser(model: NystromModel, rows: Index | None = None) -> Quadratic:
+    """M itself, over some features or all: ``-tr(w' M w) >= -tr(w' S w)``, with equality on the asked columns."""
+    return Quadratic(_stacked(model.factors, rows)).compact()
 
 
-def predictor(model: NystromModel) -> Quadratic:
+def predictor(model: NystromModel, rows: Index | None = None) -> Quadratic:
     """``M + tau (I - B B')``: the trace not yet explained, spread evenly over what was never asked.
 
     On sparse vectors noise looks isotropic, so this predicts S far better than M does while the model is young. It
     is no majoriser: keep its points only if the true objective falls.
     """
     tau = _unexplained(model)
-    if tau <= _NEGLIGIBLE * _top(model.gram) or model.basis.shape[1] < model.rank:
-        return majoriser(model)
-    return Quadratic(model.factor, model.basis, tau)
+    if tau <= _NEGLIGIBLE * _top(model.gram) or not model.asked:
+        return majoriser(model, rows)
+    basis = _stacked(model.asked, rows) @ model.whitening
+    return Quadratic.difference(_stacked(model.factors, rows), basis, tau).compact()
 
 
 def _unexplained(model: NystromModel) -> float:
     """The trace not yet explained, for each direction never asked."""
     missing = max(model.trace - float(np.trace(model.gram)), 0.0)
-    free = model.n_features - model.basis.shape[1]
+    free = model.n_features - model.whitening.shape[1]
     return missing / free if free > 0 else 0.0
 
 
 def empty(n_features: int, trace: float) -> NystromModel:
     """The model that knows nothing: M = 0."""
     nothing = np.zeros((n_features, 0))
-    return NystromModel(nothing, np.zeros((0, 0)), nothing, trace)
+    return NystromModel((nothing,), np.zeros((0, 0)), (), np.zeros((0, 0)), trace)
 
 
 def expand(model: NystromModel, asked: Array, answer: Array, *, rtol: float = RANK_TOL) -> NystromModel:
@@ -84,20 +101,23 @@ def expand(model: NystromModel, asked: Array, answer: Array, *, rtol: float = RA
     model already vanishes on them. Directions whose eigenvalue in K is below ``rtol`` of lambda_max are
     dropped (the rank-revealing step).
     """
-    residual = answer - model @ asked
+    residual = answer - model @ asked if model.rank else answer
     core = asked.T @ residual
     values, vectors = eigenpairs(0.5 * (core + core.T))
-    scale = max(_top(model.gram), float(np.abs(answer).max(initial=0.0)), float(values.max(initial=0.0)))
+    largest = max(float(answer.max(initial=0.0)), -float(answer.min(initial=0.0)))
+    scale = max(_top(model.gram), largest, float(values.max(initial=0.0)))
     keep = values > rtol * scale
     if not keep.any():
         return model
     new = residual @ (vectors[:, keep] / np.sqrt(values[keep]))
-    gram = _bordered(model.gram, model.factor.T @ new, new.T @ new)
     del residual  # with many features each of these takes as much as the data
-    larger = NystromModel(np.hstack([model.factor, new]), gram, model.basis, model.trace)
-    if _unexplained(larger) <= _NEGLIGIBLE * _top(gram):
-        return replace(larger, basis=model.basis[:, :0])  # it only serves the predictor, which will not be called for
-    return replace(larger, basis=np.hstack([model.basis, _new_directions(model.basis, asked)]))
+    known = model.factors if model.rank else ()
+    gram = _bordered(model.gram, _across(known, new), new.T @ new)
+    larger = NystromModel((*known, new), gram, (), model.whitening, model.trace)
+    if _unexplained(larger) <= _NEGLIGIBLE * _top(gram) or (model.rank and not model.asked):
+        return larger
+    whitening = _whitened(model.whitening, _across(model.asked, asked))
+    return replace(larger, asked=(*model.asked, asked), whitening=whitening)
 
 
 def leading(model: NystromModel, r: int) -> tuple[Array, Array]:
@@ -113,7 +133,7 @@ def leading(model: NystromModel, r: int) -> tuple[Array, Array]:
 def _leading(model: NystromModel, r: int) -> tuple[Array, Array]:
     values, vectors = largest_eigenpairs(model.gram, r)
     keep = values > 1e-12 * max(float(values[0]) if len(values) else 0.0, 1e-300)
-    basis = model.factor @ (vectors[:, keep] / np.sqrt(values[keep]))
+    basis = _weighted(model.factors, vectors[:, keep] / np.sqrt(values[keep]))
     return np.concatenate([values[keep], np.zeros(r - keep.sum())]), complete(basis, r)
 
 
@@ -137,17 +157,44 @@ def _bordered(gram: Array, cross: Array, corner: Array) -> Array:
     return larger
 
 
-def _new_directions(basis: Array, columns: Array, *, tol: float = 1e-7) -> Array:
-    """An orthonormal basis of the columns' part outside span(basis), to rounding over ``tol`` at worst.
+def _whitened(whitening: Array, cross: Array) -> Array:
+    """The whitening with a further orthonormal block, of which ``cross`` are the inner products with those before.
 
-    That is enough: the basis only serves the predictor, whose points are kept only if exact products agree.
+    It only serves the predictor, whose points are kept only if exact products agree: rounding that a column near the
+    span of the others amplifies does no harm.
     """
-    if basis.shape[1] == 0:
-        return columns
-    rest = columns - basis @ (basis.T @ columns)
-    values, vectors = eigenpairs(rest.T @ rest)
-    keep = values > tol**2
-    return rest @ (vectors[:, keep] / np.sqrt(values[keep]))
+    inside = whitening.T @ cross
+    rest = -inside.T @ inside
+    rest.flat[:: len(rest) + 1] += 1.0
+    values, vectors = eigenpairs(rest)
+    keep = values > _NOTHING_NEW
+    own = vectors[:, keep] / np.sqrt(values[keep])
+    (q, b), n = whitening.shape, own.shape[1]
+    larger = np.zeros((q + len(own), b + n))
+    larger[:q, :b], larger[:q, b:], larger[q:, b:] = whitening, -whitening @ (inside @ own), own
+    return larger
+
+
+def _stacked(blocks: Blocks, rows: Index | None) -> Array:
+    """The blocks side by side, over some rows or all."""
+    if rows is not None:
+        blocks = tuple(block[rows] for block in blocks)
+    return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+
+
+def _across(blocks: Blocks, w: Array) -> Array:
+    """``hstack(blocks).T @ w``."""
+    return np.vstack([block.T @ w for block in blocks]) if blocks else np.zeros((0, w.shape[1]))
+
+
+def _weighted(blocks: Blocks, weights: Array) -> Array:
+    """``hstack(blocks) @ weights``."""
+    ends = np.cumsum([block.shape[1] for block in blocks])
+    parts = np.split(weights, ends[:-1])
+    total = blocks[0] @ parts[0]
+    for block, part in zip(blocks[1:], parts[1:], strict=True):
+        total += block @ part
+    return total
 
 
 def _top(gram: Array) -> float:

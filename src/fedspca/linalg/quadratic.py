@@ -1,63 +1,66 @@
-"""Symmetric matrices that stand for S: thin factors over all features, a dense block over a few of them."""
+"""Symmetric matrices that stand for S: a thin factor over all features, a dense block over a few of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+HalfWay = Array
 
-_NO_BASIS = np.zeros((0, 0))
-_DENSE_ANYWAY = 64  # rows up to which calls cost more than arithmetic, so that one product beats four
+_DENSE_ANYWAY = 64  # rows up to which calls cost more than arithmetic, so that one product beats two
 
 
 @dataclass(frozen=True)
 class Quadratic:
-    """The symmetric matrix ``factor @ factor.T - shift * basis @ basis.T``, never formed.
+    """The symmetric matrix ``factor @ diag(signs) @ factor.T``, never formed; without signs they are all +1.
 
     It stands for itself plus ``shift * I``, which is a constant on the Stiefel manifold and is left out of products.
     """
 
     factor: Array
-    basis: Array = field(default_factory=lambda: _NO_BASIS)
+    signs: Array | None = None
     shift: float = 0.0
+
+    @classmethod
+    def difference(cls, plus: Array, minus: Array, shift: float) -> "Quadratic":
+        """``plus @ plus.T - shift * minus @ minus.T``, as one factor: it is read once where two would be in turn."""
+        seen = plus.shape[1]
+        factor = np.empty((len(plus), seen + minus.shape[1]))
+        factor[:, :seen] = plus
+        np.multiply(minus, np.sqrt(shift), out=factor[:, seen:])
+        signs = np.ones(factor.shape[1])
+        signs[seen:] = -1.0
+        return cls(factor, signs, shift)
 
     @property
     def n_rows(self) -> int:
         """Number of features."""
         return len(self.factor)
 
-    def __matmul__(self, w: Array) -> Array:
-        product = self.factor @ (self.factor.T @ w)
-        if self.shift:
-            product -= self.basis @ (self.shift * (self.basis.T @ w))
-        return product
+    def _signed(self, seen: Array) -> Array:
+        if self.signs is None:
+            return seen
+        return seen * (self.signs if seen.ndim == 1 else self.signs[:, None])
 
-    def inner(self, w: Array) -> tuple[float, tuple[Array, ...]]:
+    def __matmul__(self, w: Array) -> Array:
+        return self.factor @ self._signed(self.factor.T @ w)
+
+    def inner(self, w: Array) -> tuple[float, HalfWay]:
         """``tr(w' Q w)``, and the half-way product from which ``outer`` completes ``Q w``."""
         seen = self.factor.T @ w
-        energy = float(np.vdot(seen, seen))
-        if not self.shift:
-            return energy, (seen,)
-        known = self.basis.T @ w
-        return energy - self.shift * float(np.vdot(known, known)), (seen, known)
+        signed = self._signed(seen)
+        return float(np.vdot(seen, signed)), signed
 
-    def outer(self, half_way: tuple[Array, ...]) -> Array:
+    def outer(self, half_way: HalfWay) -> Array:
         """``Q w`` from the half-way product."""
-        product = self.factor @ half_way[0]
-        if self.shift:
-            product -= self.basis @ (self.shift * half_way[1])
-        return product
+        return self.factor @ half_way
 
     def form(self, w: Array) -> Array:
         """``w' Q w``."""
         seen = self.factor.T @ w
-        form = seen.T @ seen
-        if self.shift:
-            known = self.basis.T @ w
-            form -= self.shift * (known.T @ known)
-        return np.asarray(form)
+        return np.asarray(seen.T @ self._signed(seen))
 
     def energy(self, w: Array) -> float:
         """``tr(w' Q w)``."""
@@ -65,26 +68,30 @@ class Quadratic:
 
     def diagonal(self) -> Array:
         """The diagonal of Q."""
-        weight = np.einsum("ij,ij->i", self.factor, self.factor)
-        if self.shift:
-            weight -= self.shift * np.einsum("ij,ij->i", self.basis, self.basis)
-        return np.asarray(weight)
+        if self.signs is None:
+            return np.asarray(np.einsum("ij,ij->i", self.factor, self.factor))
+        return np.asarray((self.factor * self.factor) @ self.signs)
 
     def block(self, index: Index) -> Array:
         """The principal submatrix on the given features, formed."""
         part = self.factor[index]
-        block = part @ part.T
-        if self.shift:
-            known = self.basis[index]
-            block -= self.shift * (known @ known.T)
-        return block
+        return np.asarray((part if self.signs is None else part * self.signs) @ part.T)
 
     def rows(self, index: Index, *, often: bool = True) -> "Quadratic":
         """The principal submatrix on the given features: formed where that pays for the products to come."""
-        columns = self.factor.shape[1] + (self.basis.shape[1] if self.shift else 0)
-        if len(index) <= max(columns if often else columns // 2, _DENSE_ANYWAY):
+        if self._forming_pays(len(index), often=often):
             return DenseQuadratic(self.block(index), shift=self.shift)
-        return Quadratic(self.factor[index], self.basis[index] if self.shift else _NO_BASIS, self.shift)
+        return Quadratic(self.factor[index], self.signs, self.shift)
+
+    def compact(self) -> "Quadratic":
+        """The same, formed where that pays."""
+        if self._forming_pays(self.n_rows, often=True):
+            return DenseQuadratic(self._signed(self.factor.T).T @ self.factor.T, shift=self.shift)
+        return self
+
+    def _forming_pays(self, n_rows: int, *, often: bool) -> bool:
+        columns = int(self.factor.shape[1])
+        return n_rows <= max(columns if often else columns // 2, _DENSE_ANYWAY)
 
 
 @dataclass(frozen=True)
@@ -94,14 +101,14 @@ class DenseQuadratic(Quadratic):
     def __matmul__(self, w: Array) -> Array:
         return self.factor @ w
 
-    def inner(self, w: Array) -> tuple[float, tuple[Array, ...]]:
+    def inner(self, w: Array) -> tuple[float, HalfWay]:
         """``tr(w' Q w)``, and ``Q w``."""
         product = self.factor @ w
-        return float(np.vdot(w, product)), (product,)
+        return float(np.vdot(w, product)), product
 
-    def outer(self, half_way: tuple[Array, ...]) -> Array:
+    def outer(self, half_way: HalfWay) -> Array:
         """``Q w``, which half the way already is."""
-        return half_way[0]
+        return half_way
 
     def form(self, w: Array) -> Array:
         """``w' Q w``."""
@@ -118,3 +125,7 @@ class DenseQuadratic(Quadratic):
     def rows(self, index: Index, *, often: bool = True) -> "Quadratic":  # noqa: ARG002 - there is one way
         """The principal submatrix on the given features."""
         return DenseQuadratic(self.block(index), shift=self.shift)
+
+    def compact(self) -> "Quadratic":
+        """The same."""
+        return self

@@ -20,7 +20,7 @@ from fedspca.solvers.exact.columns import (
     truncate,
     truncated_power,
 )
-from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
+from fedspca.solvers.exact.problem import OVERSAMPLING, Assessment, Incumbent, scatter
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -49,6 +49,10 @@ class Cardinality:
     def _in_sight(self) -> int:
         return max(_ROWS * len(self.k), 4 * sum(self.k))
 
+    def width(self, r: int) -> int:
+        """As for PCA: a start needs no more than the leading subspace."""
+        return r + OVERSAMPLING
+
     def search_rounds(self, r: int) -> int:
         """Cardinality has many local optima at any r."""
         return 1 if r <= 2 else 3
@@ -63,7 +67,7 @@ class Cardinality:
         if model.rank == 0:
             return [truncate(basis, self.k)]
         rows = heavy_rows(basis if warm is None else np.hstack([basis, warm]), self._in_sight)
-        part = nystrom.predictor(model).rows(rows)
+        part = nystrom.predictor(model, rows)
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows])
         worth = 1 if warm is None else 3 if r <= 2 else 5  # a first look only has to show the model sparse columns
         refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0) for fit in trials[:worth])
@@ -95,7 +99,7 @@ class Cardinality:
         scale = float(np.abs(at.product).max()) or 1.0
         rows = heavy_rows(np.hstack([at.product / scale, 1e3 * at.w]), self._in_sight)
         build = nystrom.majoriser if at.cautious else nystrom.predictor
-        quadratic = build(model).rows(rows)
+        quadratic = build(model, rows)
         before = Fit(at.w[rows], explained(quadratic, at.w[rows]))
         after = refine(quadratic, before, self.k, self.orthogonal)
         gained = after.variance > before.variance + self.tol * abs(at.objective)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.small import cholesky_qr, largest_eigenpairs
@@ -15,13 +15,16 @@ from fedspca.linalg.sparse_stiefel import retract
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+_NOTHING = np.zeros(0)
 LARGE = 64  # features beyond which power steps replace an eigenproblem, and an exchange of two would change little
 _FEW = 0.02  # share of a support that may still change when a first search for it ends
 _STEPS = 10  # power steps that stand for an eigenproblem
 _SETTLED = 1e-7  # a power step that gains less, of the variance, is the last
 _WORTH = 2e-6  # a gain, of the variance, beyond which the other columns are updated again
 _UPSET = 3e-4  # and beyond which swaps that have failed on them are tried again
-SWAPS = 2  # entries that an update tries to exchange, once power steps change the support no more
+_WALK = 5  # power steps between two refits
+_FEW_SWAPS = 6  # weakest entries, and best-scored ones outside, among whose pairs swaps are looked for
+SWAPS = 2  # exchanges of two entries that an update tries, once power steps change the support no more
 
 
 class Fit(NamedTuple):
@@ -49,18 +52,9 @@ class Span:
         return cls(q, np.linalg.qr(columns)[0] if fast is None else fast)
 
     @cached_property
-    def _inner(self) -> tuple[float, tuple[Array, ...]]:
-        return self.q.inner(self.basis)
-
-    @cached_property
-    def explained(self) -> float:
-        """The variance that the span explains."""
-        return float(self._inner[0] + self.q.shift * self.basis.shape[1])
-
-    @cached_property
     def image(self) -> Array:
         """S times the basis."""
-        return self.q.outer(self._inner[1]) + self.q.shift * self.basis
+        return self.q @ self.basis + self.q.shift * self.basis
 
     @cached_property
     def rest(self) -> Array:
@@ -87,16 +81,15 @@ class Whitening:
     def of(cls, u: Array, *, orthogonal: bool) -> "Whitening":
         """Decompose u."""
         if not u.any():  # common: supports are disjoint, and the span does not matter
-            nothing = np.zeros(0)
-            return cls(u[:, :0], nothing, nothing)
+            return cls(u[:, :0], _NOTHING, _NOTHING)
         if u.shape[1] == 1:
             sizes = np.sqrt(np.einsum("ij,ij->j", u, u))
             axes = u / sizes
         else:
             axes, sizes, _, _ = lapack.dgesdd(u, full_matrices=0)
             axes, sizes = axes[:, sizes > 1e-10], sizes[sizes > 1e-10]
-        gone = np.full(len(sizes), -1.0)
         if orthogonal:
+            gone = np.full(len(sizes), -1.0)
             return cls(axes, gone, gone)
         left = np.sqrt(np.maximum(1.0 - sizes * sizes, 0.0))
         free = left > 1e-4
@@ -109,14 +102,18 @@ class Whitening:
         """The inverse, zero on the directions that W takes to zero."""
         return x + (self.axes * self.inverse) @ (self.axes.T @ x) if len(self.gain) else x
 
-    def around(self, core: Array) -> Array:
-        """``W core W`` for a symmetric core."""
+    def around(self, core: Array, u: Array, rest: Array) -> Array:
+        """``W (core - u rest' - rest u') W`` for a symmetric core, in the upper triangle, in place of the core."""
         if not len(self.gain):
             return core
-        right = (core @ self.axes) * self.gain
-        right += 0.5 * (self.axes * self.gain) @ (self.axes.T @ right)
-        half = right @ self.axes.T
-        return core + half + half.T
+        left, right = self.axes, core @ self.axes
+        if rest.shape[1]:
+            right -= u @ (rest.T @ left) + rest @ (u.T @ left)
+        right *= self.gain
+        right += 0.5 * (left * self.gain) @ (left.T @ right)
+        if rest.shape[1]:
+            left, right = np.hstack([left, u]), np.hstack([right, -rest])
+        return np.asarray(blas.dsyr2k(1.0, left, right, 1.0, core.T, overwrite_c=1))
 
     def free(self) -> Array:
         """An orthonormal basis of what W does not take to zero."""
@@ -214,27 +211,28 @@ def leading_on_support(
     if near is not None and len(support) > LARGE:
         best, gain = _power(q.rows(support, often=False), white, u, rest, near[support])
     if best is None:
-        core = q.block(support)
-        core.flat[:: len(core) + 1] += q.shift
-        if rest.shape[1]:
-            cross = u @ rest.T
-            core = core - cross - cross.T
-        best, gain = _leading(core, white)
+        best, gain = _leading(q, support, white, u, rest)
     if best is not None:
         x[support] = best / np.sqrt(best @ best)
     return x, gain
 
 
-def _leading(core: Array, white: Whitening) -> tuple[Array | None, float]:
-    """Argmax of ``z' W core W z`` over unit z, as ``W z``; core positive semi-definite."""
-    values, vectors = largest_eigenpairs(white.around(core), 1)
-    if not len(white.gain) or float(values[0]) > 1e-9 * float(core.diagonal().max()):
+def _leading(q: Quadratic, support: Index, white: Whitening, u: Array, rest: Array) -> tuple[Array | None, float]:
+    """Argmax of ``z' W C W z`` over unit z, as ``W z``, for C the support's block of P S P, or of S itself."""
+    core = q.block(support)
+    core.flat[:: len(core) + 1] += q.shift
+    heaviest = float(core.diagonal().max())
+    values, vectors = largest_eigenpairs(white.around(core, u, rest), 1)
+    if not len(white.gain) or float(values[0]) > 1e-9 * heaviest:
         return white @ vectors[:, 0], float(values[0])
     # nothing but zeros left: what W keeps must be looked at itself
     free = white @ white.free()
     if free.shape[1] == 0:
         return None, -np.inf
-    values, vectors = largest_eigenpairs(free.T @ core @ free, 1)
+    image = q.block(support) @ free + q.shift * free
+    if rest.shape[1]:
+        image -= u @ (rest.T @ free) + rest @ (u.T @ free)
+    values, vectors = largest_eigenpairs(free.T @ image, 1)
     return free @ vectors[:, 0], float(values[0])
 
 
@@ -263,7 +261,7 @@ def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, *, swap
 
     A column is updated again only once another has gained something.
     """
-    (w, value), r = fit, fit.w.shape[1]
+    w, value, r = fit.w.copy(), fit.variance, fit.w.shape[1]
     stale = set(range(r))
     swapped: list[Index | None] = [None] * r
     for _ in range(sweeps):
@@ -272,70 +270,119 @@ def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, *, swap
                 continue
             stale.discard(j)
             before = value
-            x, value = _update_column(q, w, j, k[j], orthogonal, value, swaps, swapped[j])
-            swapped[j] = x.nonzero()[0]
+            others = [i for i in range(r) if i != j]
+            span = Span.of(q, w[:, others], orthonormal=orthogonal)
+            w[:, j], value = _updated(span, w[:, j], k[j], value, orthogonal, swaps, swapped[j])
+            swapped[j] = w[:, j].nonzero()[0]
             if value > before * (1.0 + _WORTH):
-                stale |= set(range(r)) - {j}
+                stale.update(others)
             if value > before * (1.0 + _UPSET):
                 swapped = [tried if i == j else None for i, tried in enumerate(swapped)]
-            w = w.copy()
-            w[:, j] = x
         if not stale:
             break
     return Fit(w, value)
 
 
-def _update_column(
-    q: Quadratic, w: Array, j: int, k: int, orthogonal: bool, value: float, most: int, swapped: Index | None
+def _updated(
+    span: Span, x: Array, k: int, value: float, orthogonal: bool, swaps: int, swapped: Index | None
 ) -> tuple[Array, float]:
-    """Power steps on column j's support, each followed by the exact refit; then swaps of its weakest entries.
+    """A better column x beside the others' span, and the variance that all then explain.
 
-    Not again on the support on which they have been tried.
+    Power steps until the support settles, the exact refit on it, and so on; then swaps of two entries, but not again on
+    the support on which they have been tried.
     """
-    span = Span.of(q, w[:, np.arange(w.shape[1]) != j], orthonormal=orthogonal)
-    most = most if k <= LARGE else 0
-    x, support, swaps, base = w[:, j], w[:, j].nonzero()[0], 0, span.explained
-    score = None
+    score, gain = _power_step(span, x, orthogonal)
+    base = value - gain  # what the others explain
+    support = _settled(span, score, k, x.nonzero()[0], orthogonal)
+    pending: list[Index] | None = None
     for _ in range(12):
-        trial, gain = leading_on_support(q, support, span, orthogonal=orthogonal, near=x if score is None else score)
+        trial, gain = leading_on_support(span.q, support, span, orthogonal=orthogonal, near=score)
         new = base + gain
-        if new > value * (1.0 + 1e-12) or (swaps == 0 and new >= value * (1.0 - 1e-12)):
-            x, value, swaps = trial, max(new, value), 0
-            score = _power_step(q, x, span)
-            proposed = largest(score, k)
-            if not np.array_equal(proposed, support):
-                support = proposed
+        if new > value * (1.0 + 1e-12) or (pending is None and new >= value * (1.0 - 1e-12)):
+            x, value, pending = trial, max(new, value), None
+            score, _ = _power_step(span, x, orthogonal)
+            moved = _settled(span, score, k, support, orthogonal)
+            if not _same(moved, support):
+                support = moved
                 continue
-        if swaps == most or (swapped is not None and np.array_equal(x.nonzero()[0], swapped)):
+        if pending is None:
+            here = x.nonzero()[0]
+            if not swaps or k > LARGE or (swapped is not None and _same(here, swapped)):
+                break
+            pending = _promising_swaps(span.q, here, x[here], score, value - base)[:swaps]
+        if not pending:
             break
-        swaps += 1
-        score = _power_step(q, x, span) if score is None else score
-        support = _swapped(x, score, k, swaps)
+        support = pending.pop(0)
     return x, value
 
 
-def _power_step(q: Quadratic, x: Array, span: Span) -> Array:
-    """A step along the gradient of the gain, long enough to be a power step where x is orthogonal to the span."""
-    inside = span.off(x)
+def _settled(span: Span, score: Array, k: int, support: Index, orthogonal: bool) -> Index:
+    """The support at which power steps, each cut off at k entries, arrive from one whose outcome is ``score``."""
+    proposed = largest(score, k)
+    for _ in range(_WALK):
+        if _same(proposed, support):
+            break
+        support, x = proposed, np.zeros(len(score))
+        x[support] = score[support]
+        score, _ = _power_step(span, x, orthogonal)
+        proposed = largest(score, k)
+    return proposed
+
+
+def _same(a: Index, b: Index) -> bool:
+    return len(a) == len(b) and bool((a == b).all())
+
+
+def _power_step(span: Span, x: Array, orthogonal: bool) -> tuple[Array, float]:
+    """A step along the gradient of what x adds to the span, long enough to be a power step; and that gain, for unit x.
+
+    Columns that are to be orthogonal are off the span already.
+    """
+    q = span.q
+    inside = x if orthogonal else span.off(x)
     y = q @ inside
     if q.shift:
         y += q.shift * inside
     y = span.off(y)
-    gain = float(y @ x) / max(float(inside @ inside), 1e-300)
-    return y + gain * (x - inside)
+    gain = float(y @ x)
+    if not orthogonal:
+        gain /= max(float(inside @ inside), 1e-300)
+        y += gain * (x - inside)
+    return y, gain
 
 
-def _swapped(x: Array, score: Array, k: int, n: int) -> Index:
-    """The support of x with its n weakest entries exchanged for the n best-scored outside it."""
-    support = x.nonzero()[0]
-    n = min(n, k, len(x) - len(support))
-    weight = np.abs(x[support])
-    kept = support[weight.argsort(kind="stable")[::-1][: k - n]]
+def _promising_swaps(q: Quadratic, support: Index, x: Array, score: Array, gain: float) -> list[Index]:
+    """Supports with one entry exchanged that gain even before a refit, best first.
+
+    With entry i of x gone and entry j let in, the best combination of what is left and of the new coordinate is an
+    eigenproblem of order two, from figures at hand: of S, for the few pairs of a weak entry and a high score, as if
+    the span of the others were out of reach.
+    """
     outside = np.abs(score)
     outside[support] = -1.0
-    swapped = np.concatenate([kept, outside.argpartition(len(x) - n)[len(x) - n :] if n else kept[:0]])
-    swapped.sort()
-    return np.asarray(swapped)
+    few = min(_FEW_SWAPS, len(support) - 1, len(score) - len(support))
+    if few <= 0:
+        return []
+    weak = np.abs(x).argpartition(few - 1)[:few]
+    strong = outside.argpartition(len(outside) - few)[len(outside) - few :]
+    block = q.block(np.concatenate([support[weak], strong]))
+    diagonal = block.diagonal() + q.shift
+    weight = x[weak] ** 2
+    left = 1.0 - weight
+    kept = (gain * (1.0 - 2.0 * weight) + weight * diagonal[:few]) / left
+    cross = (score[strong] - x[weak, None] * block[:few, few:]) / np.sqrt(left)[:, None]
+    half = 0.5 * (kept[:, None] - diagonal[few:])
+    promised = diagonal[few:] + half + np.sqrt(half * half + cross * cross)
+    found = []
+    for pair in np.argsort(-promised, axis=None):
+        i, j = divmod(int(pair), few)
+        if promised[i, j] <= gain:
+            break
+        swapped = np.append(np.delete(support, weak[i]), strong[j])
+        swapped.sort()
+        found.append(swapped)
+        promised[i, :] = promised[:, j] = -np.inf  # the next is to differ in both
+    return found
 
 
 def explained(q: Quadratic, w: Array) -> float:
@@ -358,15 +405,15 @@ def _within(gram: Array, captured: Array) -> float:
 
 
 def orthogonalise(q: Quadratic, w: Array) -> Array:
-    """Columns made orthogonal in turn, each on its own support; on a free row where that support is exhausted.
+    """The nearest orthogonal columns on the same supports.
 
-    Where no row is free either, the heaviest coordinates serve: they are orthogonal, whatever came before. On large
-    supports the nearest orthogonal columns are as good, and cheaper.
+    Where there are none, columns in turn, each best on its own support beside those before; on a free row where that
+    support is exhausted. Where no row is free either, the heaviest coordinates serve: they are orthogonal, whatever
+    came before.
     """
-    if min(np.count_nonzero(w, axis=0)) > LARGE:
-        near = retract(w)
-        if near is not None:
-            return near
+    near = retract(w)
+    if near is not None:
+        return near
     z = np.zeros_like(w)
     for j in range(w.shape[1]):
         support = w[:, j].nonzero()[0]

@@ -19,7 +19,6 @@ from fedspca.solvers.stopping import StopReason
 Array = NDArray[np.float64]
 
 POWER_ROUNDS = 3  # one is useless and two often end in a poor basin
-OVERSAMPLING = 20  # with ten, WDBC* takes a round more; columns cost bytes, rounds cost minutes
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def begin(
 ) -> State:
     """State before the first round: a random block to ask, and the rotations that later starts will use."""
     r, seed = n_components, int(rng.integers(2**31))
-    width = min(n_features, r + (OVERSAMPLING if r <= 2 else 2 * r + OVERSAMPLING))
+    width = min(n_features, problem.width(r))
     search = problem.search_rounds(r)
     return State(
         n_components=r,

@@ -11,7 +11,7 @@ from fedspca.linalg.proximal import L1Solution, minimise
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import canonical, rotated, turned_pairs
 from fedspca.linalg.shrinkage import soft_threshold
-from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
+from fedspca.solvers.exact.problem import OVERSAMPLING, Assessment, Incumbent, scatter
 
 Array = NDArray[np.float64]
 
@@ -33,6 +33,10 @@ class Penalised:
     def moving(self) -> bool:
         """The objective is exact at once."""
         return False
+
+    def width(self, r: int) -> int:
+        """Beyond two components starts are compared on the model, and a wider one finds better basins."""
+        return (r if r <= 2 else 3 * r) + OVERSAMPLING
 
     def search_rounds(self, r: int) -> int:
         """At r <= 2 the starts agree; beyond, the rotation is the hard part.
@@ -61,7 +65,7 @@ class Penalised:
         """The best stationary points of the predicted objective over several starts, best first."""
         _, basis = nystrom.leading(model, r)
         rows = self._rows(model, basis)
-        quadratic = nystrom.predictor(model).rows(rows)
+        quadratic = nystrom.predictor(model, rows)
         fresh = rotations if warm is None or r > _SOME else rotations[: len(rotations) // 2]
         points = rotated(basis, fresh)
         if r <= 2 or (warm is None and len(rotations) == 0):

@@ -10,6 +10,8 @@ from fedspca.linalg.nystrom import NystromModel
 
 Array = NDArray[np.float64]
 
+OVERSAMPLING = 20  # with ten, WDBC* takes a round more; columns cost bytes, rounds cost minutes
+
 
 @dataclass(frozen=True)
 class Incumbent:
@@ -43,6 +45,9 @@ class Problem(Protocol):
     @property
     def moving(self) -> bool:
         """Whether a point must be judged again as the model grows."""
+
+    def width(self, r: int) -> int:
+        """How many columns to ask for in a power round."""
 
     def search_rounds(self, r: int) -> int:
         """After the power rounds, in how many rounds to start from scratch again, on the better model."""

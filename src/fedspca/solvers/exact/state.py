@@ -49,9 +49,10 @@ class ExactState:
             "counts": np.array([getattr(loop, name) for name in COUNTS]),
             "rank_tol": np.array(loop.rank_tol),
             "rotations": loop.rotations,
-            "factor": loop.model.factor,
+            **_side_by_side("factors", loop.model.factors, d),
             "gram": loop.model.gram,
-            "basis": loop.model.basis,
+            **_side_by_side("known", loop.model.asked, d),
+            "whitening": loop.model.whitening,
             "asked": loop.asked,
             "candidates": np.array(loop.candidates).reshape(len(loop.candidates), d, r),
             "stopped": np.array("" if loop.stopped is None else loop.stopped.name),
@@ -85,7 +86,13 @@ class ExactState:
                 **counts,
                 rank_tol=float(arrays["rank_tol"]),
                 rotations=arrays["rotations"],
-                model=NystromModel(arrays["factor"], arrays["gram"], arrays["basis"], moments.total),
+                model=NystromModel(
+                    _apart("factors", arrays),
+                    arrays["gram"],
+                    _apart("known", arrays),
+                    arrays["whitening"],
+                    moments.total,
+                ),
                 asked=arrays["asked"],
                 candidates=tuple(arrays["candidates"]),
                 incumbent=best,
@@ -94,3 +101,17 @@ class ExactState:
             return cls(str(arrays["settings"]), moments, loop)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"These arrays are not a saved state of ExactSPCA: {error!r}.") from None
+
+
+def _side_by_side(name: str, blocks: tuple[NDArray[Any], ...], d: int) -> dict[str, NDArray[Any]]:
+    """Blocks of columns as one array, and how wide each of them is."""
+    widths = np.array([block.shape[1] for block in blocks], dtype=np.int64)
+    return {name: np.hstack([np.zeros((d, 0)), *blocks]), f"{name}_widths": widths}
+
+
+def _apart(name: str, arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+    """The blocks again, each as it was: sums over them round alike."""
+    whole, widths = arrays[name], arrays[f"{name}_widths"]
+    if widths.ndim != 1 or (widths < 0).any() or int(widths.sum()) != whole.shape[1]:
+        raise ValueError(f"the widths of {name!r} do not add up")
+    return tuple(np.ascontiguousarray(part) for part in np.split(whole, np.cumsum(widths)[:-1], axis=1)[: len(widths)])

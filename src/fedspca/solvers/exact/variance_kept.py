@@ -12,7 +12,7 @@ from fedspca.linalg.rotations import rotated
 from fedspca.linalg.sparse_stiefel import retract
 from fedspca.solvers.exact.cardinality import heavy_rows
 from fedspca.solvers.exact.columns import Fit
-from fedspca.solvers.exact.problem import Assessment, Incumbent, scatter
+from fedspca.solvers.exact.problem import OVERSAMPLING, Assessment, Incumbent, scatter
 
 Array = NDArray[np.float64]
 
@@ -34,6 +34,10 @@ class VarianceKept:
         """The reference, PCA's variance, is itself learnt."""
         return True
 
+    def width(self, r: int) -> int:
+        """PCA's variance, the reference, has to be known well before anything can be left out."""
+        return (r if r <= 2 else 3 * r) + OVERSAMPLING
+
     def search_rounds(self, r: int) -> int:
         """One: the rotation matters less than for l1, as PCA and varimax bracket it."""
         return 1
@@ -50,7 +54,7 @@ class VarianceKept:
         target = self.share * (1.0 + _MARGIN) * float(values.sum())
         rows = heavy_rows(basis, max(_ROWS, 2 * _first_guess(basis, values, float(values.sum()) - target)))
         build = nystrom.predictor if len(rows) <= _LARGE else nystrom.majoriser
-        part = build(model).rows(rows)
+        part = build(model, rows)
         inside = [_orthonormal_rows(w, rows) for w in rotated(basis, rotations[:0])]
         w = min(inside, key=lambda w: _first_guess(w, *_spare(part, w, target)))
         # a first look only has to show the model sparse columns
@@ -69,7 +73,7 @@ class VarianceKept:
         scale = float(np.abs(at.product).max()) or 1.0
         rows = heavy_rows(np.hstack([at.product / scale, 1e3 * at.w]), max(_ROWS, int(1.2 * used)))
         build = nystrom.majoriser if at.cautious or len(rows) > _LARGE else nystrom.predictor
-        part, w = build(model).rows(rows), at.w[rows]
+        part, w = build(model, rows), at.w[rows]
         if infeasible:
             found = grow(part, w, target)
             return [basis if found is None else scatter(found, rows, model.n_features)]
