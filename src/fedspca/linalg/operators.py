@@ -200,14 +200,14 @@ class StandardisedRows:
         shift = self.mean @ scaled
 
         def of(block: Any) -> Sums:
-            scores = thin_product(block, scaled) - shift
+            scores = thin_product(block, scaled)
+            scores -= shift
             return thin_product(block.T, scores), scores.sum(axis=0)
 
         least = BLOCK_ROWS if _dense(self.rows) else CSR_ROWS
         product, score_sums = total(self.rows, of, self._fill, least=least)
-        step = max(
-            1, BLOCK_BYTES // max(8 * x.shape[1], 1)
-        )  # with many features a copy of all is as large as the model
+        # with many features a copy of all is as large as the model
+        step = max(1, BLOCK_BYTES // max(8 * x.shape[1], 1))
         for start in range(0, len(product), step):
             part = slice(start, start + step)
             product[part] -= self.mean[part, None] * score_sums

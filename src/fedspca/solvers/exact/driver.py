@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from fedspca.linalg.operators import Frame
-from fedspca.site.queries import random_directions
 from fedspca.site.question import Query
-from fedspca.solvers.exact.loop import State, advance, question, solution
+from fedspca.solvers.exact.loop import State, advance, first, question, solution
 from fedspca.solvers.exact.problem import Problem
 from fedspca.solvers.rounds import Rounds
 from fedspca.solvers.start import frame_arrays, gram_product
@@ -42,14 +40,9 @@ def run(
 
 def _answer(rounds: Rounds, frame: Frame, state: State, precision: str) -> Array:
     """S times the open question, by one sum. The first question travels as a seed."""
-    if not state.model.rank and not state.round:
-        asked = question(state)
-        scalars = {"seed": state.seed, "columns": asked.shape[1], "precision": precision}
-        drawn = random_directions(state.seed, asked.shape)  # held meanwhile: sites in this process then need not draw
-        product = rounds.sum(Query("gram_sketch", frame_arrays(frame), scalars))["product"]
-        # the sites multiplied Ω = QR, and SΩ = (SQ)R
-        upper = asked.T @ drawn
-        return np.asarray(solve_triangular(upper.T, product.T, lower=True).T)
+    if first(state):
+        scalars = {"seed": state.seed, "columns": question(state).shape[1], "precision": precision}
+        return rounds.sum(Query("gram_sketch", frame_arrays(frame), scalars))["product"]
     return gram_product(rounds, frame, question(state), precision)
 
 

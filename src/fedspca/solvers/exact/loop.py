@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack, solve_triangular
 
 from fedspca.linalg import nystrom
 from fedspca.linalg.rotations import random_rotations
@@ -36,7 +37,7 @@ class State:
     model : NystromModel
         All that the sites have answered.
     asked : ndarray of shape (d, m)
-        The orthonormal directions of the question that is open.
+        The directions of the question that is open: orthonormal, but for those of the first, which travel as a seed.
     candidates : tuple of ndarray
         Points in the span of the question, which its answer will judge.
     incumbent : Incumbent or None
@@ -86,7 +87,7 @@ def begin(
         rank_tol=rank_tol,
         rotations=random_rotations(search * n_rotations if r > 2 else 0, r, rng),
         model=nystrom.empty(n_features, trace),
-        asked=_orthonormal(random_directions(seed, (n_features, width))),
+        asked=random_directions(seed, (n_features, width)),
         candidates=(),
         incumbent=None,
         round=0,
@@ -95,12 +96,20 @@ def begin(
 
 
 def question(state: State) -> Array:
-    """Orthonormal directions Q of the next round."""
+    """Directions Q of the next round."""
     return state.asked
+
+
+def first(state: State) -> bool:
+    """Whether the open question is the random one that a seed stands for."""
+    return not state.round and not state.model.rank
 
 
 def advance(problem: Problem, state: State, answer: Array) -> State:
     """State after the sum SQ for Q = ``question(state)`` came in."""
+    if first(state):
+        asked, answer = _orthonormal_pair(state.asked, answer)
+        state = replace(state, asked=asked)
     model = nystrom.expand(state.model, state.asked, answer, rtol=state.rank_tol)
     best = _judge(problem, state, model, answer)
     searched = state.round >= state.power_rounds + state.search_rounds
@@ -206,6 +215,17 @@ def _searched(problem: Problem, state: State, nth: int) -> tuple[Array, ...]:
     first, last = (int(len(state.rotations) * (i / rounds) ** 2) for i in (nth, nth + 1))
     at = None if state.incumbent is None else state.incumbent.w
     return tuple(problem.start(state.model, state.n_components, state.rotations[first:last], at))
+
+
+def _orthonormal_pair(directions: Array, product: Array) -> tuple[Array, Array]:
+    """Q and SQ from Ω = QR and SΩ."""
+    factor, info = lapack.dpotrf(directions.T @ directions, clean=1)
+    sizes = factor.diagonal()
+    if info or float(sizes.min()) < 0.1 * float(sizes.max()):  # few features, many directions
+        q, upper = np.linalg.qr(directions)
+        return q, np.asarray(solve_triangular(upper.T, product.T, lower=True).T)
+    inverse, _ = lapack.dtrtri(factor)
+    return directions @ inverse, product @ inverse
 
 
 def _orthonormal(columns: Array) -> Array:
