@@ -68,9 +68,9 @@ class Cardinality:
             return [truncate(basis, self.k)]
         rows = heavy_rows(basis if warm is None else np.hstack([basis, warm]), self._in_sight)
         part = nystrom.predictor(model, rows)
-        trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows])
         worth = 1 if warm is None else 3 if r <= 2 else 5  # a first look only has to show the model sparse columns
-        refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0) for fit in trials[:worth])
+        trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows], worth)
+        refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0) for fit in trials)
         enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
         kept = [fit for fit in _distinct(refined)[:3] if fit.variance >= enough]
         if warm is not None and min(self.k) <= LARGE:
@@ -79,16 +79,18 @@ class Cardinality:
             kept = _distinct(_by_variance(last + kept[len(last) :]))
         return [scatter(fit.w, rows, model.n_features) for fit in kept]
 
-    def _trials(self, part: Quadratic, basis: Array, rotations: Array, warm: Array | None) -> list[Fit]:
-        """Feasible starts, best first: rotations cut off and, past the first look, what the peers would find."""
+    def _trials(self, part: Quadratic, basis: Array, rotations: Array, warm: Array | None, n: int) -> list[Fit]:
+        """The n best feasible starts: rotations cut off and, past the first look, what the peers would find."""
         trials = [truncate(w, self.k) for w in rotated(basis, rotations)]
         if warm is not None:
             trials += [truncated_power(part, basis, self.k, hotelling=h) for h in (False, True)]
             trials += [truncated_power(part, None, self.k, hotelling=False), truncate(warm, self.k)]
         trials = list({(w != 0.0).tobytes(): w for w in trials}.values())  # a refit makes one point of these
-        if self.orthogonal:
-            trials = [orthogonalise(part, w) for w in trials]
-        return _distinct(_by_variance(Fit(w, explained(part, w)) for w in trials))
+        fits = _by_variance(Fit(w, explained(part, w)) for w in trials)
+        if self.orthogonal:  # which costs some more than others, and all too much time to be done to all
+            feasible = (orthogonalise(part, fit.w) for fit in fits[: 2 * n])
+            fits = _by_variance(Fit(w, explained(part, w)) for w in feasible)
+        return _distinct(fits)[:n]
 
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
         """Column updates from the incumbent; empty when the model knows no better point.

@@ -173,7 +173,7 @@ def truncated_power(
             top = largest(x, k[j])
             if len(top) - np.count_nonzero(z[top]) <= _FEW * len(top):
                 break
-        w[:, j] = z if hotelling else leading_on_support(q, top, span, orthogonal=False, near=x)[0]
+        w[:, j] = z
         if j + 1 < r:
             values.append(float(w[:, j] @ deflated(w[:, j])))
             span = Span.of(q, w[:, : j + 1])
