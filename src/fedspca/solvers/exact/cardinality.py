@@ -70,10 +70,10 @@ class Cardinality:
         part = nystrom.predictor(model, rows)
         worth = 1 if warm is None else 3 if r <= 2 else 5  # a first look only has to show the model sparse columns
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows], worth)
-        refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0) for fit in trials)
+        refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=1) for fit in trials)
         enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
         kept = [fit for fit in _distinct(refined)[:3] if fit.variance >= enough]
-        if warm is not None and min(self.k) <= LARGE:
+        if warm is not None:
             # swaps cost most of the time: with two components the best point alone deserves them
             last = [refine(part, fit, self.k, self.orthogonal) for fit in (kept[:1] if r <= 2 else kept)]
             kept = _distinct(_by_variance(last + kept[len(last) :]))
