@@ -38,7 +38,7 @@ class Cardinality:
 
     k: tuple[int, ...]
     orthogonal: bool = True
-    tol: float = 2e-5  # a smaller predicted gain is not worth a round
+    tol: float = 1e-4  # a smaller predicted gain, of the variance, is not worth a round
 
     @property
     def moving(self) -> bool:
@@ -48,6 +48,10 @@ class Cardinality:
     @property
     def _in_sight(self) -> int:
         return max(_ROWS * len(self.k), 4 * sum(self.k))
+
+    @property
+    def _easy(self) -> bool:
+        return len(self.k) <= 2 and min(self.k) > LARGE
 
     def width(self, r: int) -> int:
         """As for PCA: a start needs no more than the leading subspace."""
@@ -68,7 +72,8 @@ class Cardinality:
             return [truncate(basis, self.k)]
         rows = heavy_rows(basis if warm is None else np.hstack([basis, warm]), self._in_sight)
         part = nystrom.predictor(model, rows)
-        worth = 1 if warm is None else 3 if r <= 2 else 5  # a first look only has to show the model sparse columns
+        # a first look only has to show the model sparse columns; two long loadings have few basins
+        worth = 1 if warm is None else 5 if r > 2 else 2 if self._easy else 3
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows], worth)
         refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=1) for fit in trials)
         enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
@@ -83,8 +88,10 @@ class Cardinality:
         """The n best feasible starts: rotations cut off and, past the first look, what the peers would find."""
         trials = [truncate(w, self.k) for w in rotated(basis, rotations)]
         if warm is not None:
-            trials += [truncated_power(part, basis, self.k, hotelling=h) for h in (False, True)]
-            trials += [truncated_power(part, None, self.k, hotelling=False), truncate(warm, self.k)]
+            if not self._easy:
+                trials += [truncated_power(part, basis, self.k, hotelling=h) for h in (False, True)]
+                trials += [truncated_power(part, None, self.k, hotelling=False)]
+            trials.append(truncate(warm, self.k))
         trials = list({(w != 0.0).tobytes(): w for w in trials}.values())  # a refit makes one point of these
         fits = _by_variance(Fit(w, explained(part, w)) for w in trials)
         if self.orthogonal:  # which costs some more than others, and all too much time to be done to all
