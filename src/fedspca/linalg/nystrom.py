@@ -177,7 +177,7 @@ def _whitened(whitening: Array, cross: Array) -> Array:
 
 def _stacked(blocks: Blocks, rows: Index | None) -> Array:
     """The blocks side by side, over some rows or all."""
-    if rows is not None:
+    if rows is not None and len(rows) < len(blocks[0]):
         blocks = tuple(block[rows] for block in blocks)
     return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
 
@@ -189,12 +189,12 @@ def _across(blocks: Blocks, w: Array) -> Array:
 
 def _weighted(blocks: Blocks, weights: Array) -> Array:
     """``hstack(blocks) @ weights``."""
-    ends = np.cumsum([block.shape[1] for block in blocks])
-    parts = np.split(weights, ends[:-1])
-    total = blocks[0] @ parts[0]
-    for block, part in zip(blocks[1:], parts[1:], strict=True):
-        total += block @ part
-    return total
+    end = blocks[0].shape[1]
+    total = blocks[0] @ weights[:end]
+    for block in blocks[1:]:
+        begin, end = end, end + block.shape[1]
+        total += block @ weights[begin:end]
+    return np.asarray(total)
 
 
 def _top(gram: Array) -> float:

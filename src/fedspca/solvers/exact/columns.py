@@ -1,5 +1,6 @@
 """Sparse loadings one column at a time: truncated power steps, and exact updates given the other columns."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -22,6 +23,7 @@ _STEPS = 10  # power steps that stand for an eigenproblem
 _SETTLED = 1e-7  # a power step that gains less, of the variance, is the last
 _WORTH = 2e-6  # a gain, of the variance, beyond which the other columns are updated again
 _UPSET = 3e-4  # and beyond which swaps that have failed on them are tried again
+_HELD = 1e-4  # cosine of the angle with the span of the others, below which a direction counts as theirs
 _WALK = 5  # power steps between two refits
 _FEW_SWAPS = 6  # weakest entries, and best-scored ones outside, among whose pairs swaps are looked for
 SWAPS = 2  # exchanges of two entries that an update tries, once power steps change the support no more
@@ -61,8 +63,15 @@ class Span:
         """The R with ``P S P = S - B R' - R B'``, for P the projection off the span of B."""
         return np.asarray(self.image - 0.5 * (self.basis @ (self.basis.T @ self.image)))
 
+    @cached_property
+    def _alone(self) -> Array | None:
+        """The basis as a vector, where it is one: calls on it cost half."""
+        return self.basis[:, 0].copy() if self.basis.shape[1] == 1 else None
+
     def off(self, x: Array) -> Array:
-        """Remove the part of x in the span."""
+        """Remove the part of a vector x in the span."""
+        if self._alone is not None:
+            return np.asarray(x - (self._alone @ x) * self._alone)
         return x - self.basis @ (self.basis.T @ x) if self.basis.shape[1] else x
 
 
@@ -83,17 +92,16 @@ class Whitening:
         if not u.any():  # common: supports are disjoint, and the span does not matter
             return cls(u[:, :0], _NOTHING, _NOTHING)
         if u.shape[1] == 1:
-            sizes = np.sqrt(np.einsum("ij,ij->j", u, u))
-            axes = u / sizes
+            sizes = [math.sqrt(np.vdot(u, u))]
+            axes = u / sizes[0]
         else:
-            axes, sizes, _, _ = lapack.dgesdd(u, full_matrices=0)
-            axes, sizes = axes[:, sizes > 1e-10], sizes[sizes > 1e-10]
-        if orthogonal:
-            gone = np.full(len(sizes), -1.0)
-            return cls(axes, gone, gone)
-        left = np.sqrt(np.maximum(1.0 - sizes * sizes, 0.0))
-        free = left > 1e-4
-        return cls(axes, np.where(free, 1.0 / np.maximum(left, 1e-4), 0.0) - 1.0, np.where(free, left, 0.0) - 1.0)
+            axes, values, _, _ = lapack.dgesdd(u, full_matrices=0)
+            sizes = [size for size in values.tolist() if size > 1e-10]
+            axes = axes[:, : len(sizes)]
+        left = [0.0 if orthogonal else math.sqrt(max(1.0 - size * size, 0.0)) for size in sizes]
+        gain = np.array([1.0 / size if size > _HELD else 0.0 for size in left])
+        inverse = np.array([size if size > _HELD else 0.0 for size in left])
+        return cls(axes, gain - 1.0, inverse - 1.0)
 
     def __matmul__(self, x: Array) -> Array:
         return x + (self.axes * self.gain) @ (self.axes.T @ x) if len(self.gain) else x
@@ -111,9 +119,8 @@ class Whitening:
             right -= u @ (rest.T @ left) + rest @ (u.T @ left)
         right *= self.gain
         right += 0.5 * (left * self.gain) @ (left.T @ right)
-        if rest.shape[1]:
-            left, right = np.hstack([left, u]), np.hstack([right, -rest])
-        return np.asarray(blas.dsyr2k(1.0, left, right, 1.0, core.T, overwrite_c=1))
+        core = blas.dsyr2k(1.0, left, right, 1.0, core.T, overwrite_c=1)
+        return np.asarray(blas.dsyr2k(-1.0, u, rest, 1.0, core, overwrite_c=1) if rest.shape[1] else core)
 
     def free(self) -> Array:
         """An orthonormal basis of what W does not take to zero."""
@@ -398,9 +405,9 @@ def explained_by(w: Array, product: Array) -> float:
 
 def _within(gram: Array, captured: Array) -> float:
     """``tr(gram^-1 captured)``."""
-    sizes = gram.diagonal()
-    if float(np.abs(gram - np.diag(sizes)).max(initial=0.0)) <= 1e-14:
-        return float((captured.diagonal() / np.maximum(sizes, 1e-300)).sum())
+    factor, info = lapack.dpotrf(gram)
+    if not info and float(factor.diagonal().min()) > 1e-4 * float(factor.diagonal().max()):
+        return float(np.trace(lapack.dpotrs(factor, captured)[0]))
     return float(np.trace(np.linalg.lstsq(gram, captured, rcond=1e-12)[0]))
 
 
