@@ -20,11 +20,12 @@ _NOTHING = np.zeros(0)
 LARGE = 64  # features beyond which power steps replace an eigenproblem, and an exchange of two would change little
 _FEW = 0.02  # share of a support that may still change when a first search for it ends
 _STEPS = 10  # power steps that stand for an eigenproblem
-_SETTLED = 1e-7  # a power step that gains less, of the variance, is the last
+_SETTLED = 1e-6  # a power step that gains less, of the variance, is the last
 _WORTH = 2e-6  # a gain, of the variance, beyond which the other columns are updated again
 _UPSET = 3e-4  # and beyond which swaps that have failed on them are tried again
 _HELD = 1e-4  # cosine of the angle with the span of the others, below which a direction counts as theirs
 _WALK = 5  # power steps between two refits
+_REFITS, _ROUGH_REFITS = 12, 3  # the most for a column at a time, and where points are only to be ranked
 _FEW_SWAPS = 6  # weakest entries, and best-scored ones outside, among whose pairs swaps are looked for
 SWAPS = 2  # exchanges of two entries that an update tries, once power steps change the support no more
 
@@ -302,7 +303,7 @@ def _updated(
     base = value - gain  # what the others explain
     support = _settled(span, score, k, x.nonzero()[0], orthogonal)
     pending: list[Index] | None = None
-    for _ in range(12):
+    for _ in range(_REFITS if swaps else _ROUGH_REFITS):
         trial, gain = leading_on_support(span.q, support, span, orthogonal=orthogonal, near=score)
         new = base + gain
         if new > value * (1.0 + 1e-12) or (pending is None and new >= value * (1.0 - 1e-12)):
