@@ -54,8 +54,8 @@ class Cardinality:
         return len(self.k) <= 2 and min(self.k) > LARGE
 
     def width(self, r: int) -> int:
-        """Beyond two components starts are rotations, compared on the model; up to two, PCA's usual ten do."""
-        return r + (10 if r <= 2 else OVERSAMPLING)
+        """Beyond two components starts are rotations, compared on the model; up to two, fewer columns do as well."""
+        return r + (14 if r <= 2 else OVERSAMPLING)
 
     def search_rounds(self, r: int) -> int:
         """Cardinality has many local optima at any r."""
