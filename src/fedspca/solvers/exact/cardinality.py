@@ -53,6 +53,11 @@ class Cardinality:
     def _easy(self) -> bool:
         return len(self.k) <= 2 and min(self.k) > LARGE
 
+    @property
+    def worthwhile(self) -> float:
+        """Less than this starts rarely differ by where it matters."""
+        return 1e-3
+
     def width(self, r: int) -> int:
         """Beyond two components starts are rotations, compared on the model; up to two, fewer columns do as well."""
         return r + (14 if r <= 2 else OVERSAMPLING)
@@ -95,6 +100,8 @@ class Cardinality:
         trials = list({(w != 0.0).tobytes(): w for w in trials}.values())  # a refit makes one point of these
         fits = _by_variance(Fit(w, explained(part, w)) for w in trials)
         if self.orthogonal:  # which costs some more than others, and all too much time to be done to all
+            if warm is not None:
+                fits.insert(0, refine(part, fits[0], self.k, orthogonal=False, swaps=0, sweeps=2))
             feasible = (orthogonalise(part, fit.w) for fit in fits[: 2 * n])
             fits = _by_variance(Fit(w, explained(part, w)) for w in feasible)
         return _distinct(fits)[:n]

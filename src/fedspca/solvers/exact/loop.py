@@ -112,6 +112,8 @@ def advance(problem: Problem, state: State, answer: Array) -> State:
         state = replace(state, asked=asked)
     model = nystrom.expand(state.model, state.asked, answer, rtol=state.rank_tol)
     best = _judge(problem, state, model, answer)
+    if _found_nothing(problem, state, best):
+        state = replace(state, search_rounds=state.round - state.power_rounds + 1)
     searched = state.round >= state.power_rounds + state.search_rounds
     stalled = False
     if searched and best is not None and best is state.incumbent:
@@ -184,6 +186,15 @@ def _judge(problem: Problem, state: State, model: nystrom.NystromModel, answer: 
             cautious = best is not None and best.cautious
             best = Incumbent(w, product, verdict.objective, verdict.certificate, verdict.holds, cautious)
     return best
+
+
+def _found_nothing(problem: Problem, state: State, best: Incumbent | None) -> bool:
+    """Whether the candidates that were just judged came of a search that was not worth its round."""
+    nth = state.round - state.power_rounds
+    if best is None or state.incumbent is None or not 0 <= nth < state.search_rounds:
+        return False
+    gain = state.incumbent.objective - best.objective
+    return gain < problem.worthwhile * abs(best.objective)
 
 
 def _plan(problem: Problem, state: State, answer: Array) -> State:

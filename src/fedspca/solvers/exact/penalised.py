@@ -34,6 +34,11 @@ class Penalised:
         """The objective is exact at once."""
         return False
 
+    @property
+    def worthwhile(self) -> float:
+        """None: basins differ by less than rounds of search find."""
+        return 0.0
+
     def width(self, r: int) -> int:
         """Beyond two components starts are compared on the model, and a wider one finds better basins."""
         return (r if r <= 2 else 3 * r) + OVERSAMPLING

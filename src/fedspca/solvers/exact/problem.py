@@ -46,6 +46,10 @@ class Problem(Protocol):
     def moving(self) -> bool:
         """Whether a point must be judged again as the model grows."""
 
+    @property
+    def worthwhile(self) -> float:
+        """The gain, relative to the objective, without which a search from scratch is the last."""
+
     def width(self, r: int) -> int:
         """How many columns to ask for in a power round."""
 

@@ -34,6 +34,11 @@ class VarianceKept:
         """The reference, PCA's variance, is itself learnt."""
         return True
 
+    @property
+    def worthwhile(self) -> float:
+        """There is one search."""
+        return 0.0
+
     def width(self, r: int) -> int:
         """PCA's variance, the reference, has to be known well before anything can be left out."""
         return (r if r <= 2 else 3 * r) + OVERSAMPLING
