@@ -80,7 +80,8 @@ class Cardinality:
         # a first look only has to show the model sparse columns; two long loadings have few basins
         worth = 1 if warm is None else 5 if r > 2 else 2 if self._easy else 3
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows], worth)
-        refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=1) for fit in trials)
+        sweeps = 0 if warm is None and self._easy else 1
+        refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=sweeps) for fit in trials)
         enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
         kept = [fit for fit in _distinct(refined)[:3] if fit.variance >= enough]
         if warm is not None:
