@@ -27,6 +27,8 @@ P = ParamSpec("P")
 
 BLOCK_BYTES = 2 << 20  # a block in double precision; what is done with it next then finds it in the cache
 BLOCK_ROWS = 256  # of a product: each block adds to all of AᵀAx, and fewer rows would not be worth that
+NARROW = 5  # columns up to which a product goes column by column,
+NARROW_ROWS = 16  # and gains more from a block that stays in the cache meanwhile
 CSR_ROWS = 1 << 16  # the same for sparse rows, which bring little to so many features
 COPY_BYTES = 64 << 20  # the most that a block may take where it has to be converted
 COLUMNS_OF_A_FIT = 100  # about as many does ExactSPCA multiply
@@ -119,10 +121,13 @@ def forget_mapped(rows: Any) -> None:
 
 
 def thin_product(block: Any, x: Array) -> Array:
-    """Multiply a block by a few columns. BLAS packs for a wide product; a narrow one in cache is faster by columns."""
-    if isinstance(block, np.ndarray) and x.shape[1] <= 4 and block.size <= 1 << 17:
-        return np.stack([block @ column for column in x.T], axis=1)
-    return np.asarray(block @ x)
+    """Multiply a block by a few columns. BLAS packs for a wide product; a narrow one is faster column by column."""
+    if not isinstance(block, np.ndarray) or x.shape[1] > NARROW:
+        return np.asarray(block @ x)
+    columns = np.empty((x.shape[1], block.shape[0]))
+    for column, product in zip(np.ascontiguousarray(x.T), columns, strict=True):
+        np.dot(block, column, out=product)
+    return columns.T
 
 
 def column_sums(rows: AnyRows, *, missing: bool = False) -> Array:
@@ -204,7 +209,7 @@ class StandardisedRows:
             scores -= shift
             return thin_product(block.T, scores), scores.sum(axis=0)
 
-        least = BLOCK_ROWS if _dense(self.rows) else CSR_ROWS
+        least = CSR_ROWS if not _dense(self.rows) else BLOCK_ROWS if x.shape[1] > NARROW else NARROW_ROWS
         product, score_sums = total(self.rows, of, self._fill, least=least)
         # with many features a copy of all is as large as the model
         step = max(1, BLOCK_BYTES // max(8 * x.shape[1], 1))

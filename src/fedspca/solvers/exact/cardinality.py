@@ -20,7 +20,7 @@ from fedspca.solvers.exact.columns import (
     truncate,
     truncated_power,
 )
-from fedspca.solvers.exact.problem import OVERSAMPLING, Assessment, Incumbent, scatter
+from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, scatter
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -60,7 +60,7 @@ class Cardinality:
 
     def width(self, r: int) -> int:
         """Beyond two components starts are rotations, compared on the model; up to two, fewer columns do as well."""
-        return r + (14 if r <= 2 else OVERSAMPLING)
+        return oversampled(r, 14) if r <= 2 else oversampled(r)
 
     def search_rounds(self, r: int) -> int:
         """Cardinality has many local optima at any r."""

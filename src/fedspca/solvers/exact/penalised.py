@@ -11,7 +11,7 @@ from fedspca.linalg.proximal import L1Solution, minimise
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import canonical, rotated, turned_pairs
 from fedspca.linalg.shrinkage import soft_threshold
-from fedspca.solvers.exact.problem import OVERSAMPLING, Assessment, Incumbent, scatter
+from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, scatter
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ class Penalised:
 
     def width(self, r: int) -> int:
         """Beyond two components starts are compared on the model, and a wider one finds better basins."""
-        return (r if r <= 2 else 3 * r) + OVERSAMPLING
+        return oversampled(r if r <= 2 else 3 * r)
 
     def search_rounds(self, r: int) -> int:
         """At r <= 2 the starts agree; beyond, the rotation is the hard part.

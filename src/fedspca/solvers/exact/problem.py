@@ -10,7 +10,7 @@ from fedspca.linalg.nystrom import NystromModel
 
 Array = NDArray[np.float64]
 
-OVERSAMPLING = 20  # with ten, WDBC* takes a round more; columns cost bytes, rounds cost minutes
+_OVERSAMPLING = 20  # with ten, WDBC* takes a round more; columns cost bytes, rounds cost minutes
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,11 @@ class Problem(Protocol):
 
     def assess(self, w: Array, product: Array, model: NystromModel) -> Assessment:
         """Judge w by its exact product: the true objective, to be minimised, and the certificate."""
+
+
+def oversampled(r: int, extra: int = _OVERSAMPLING) -> int:
+    """Columns to ask for r directions: some more, and a multiple of four, of which products are faster."""
+    return 4 * round((r + extra) / 4)
 
 
 def scatter(part: Array, rows: NDArray[np.intp], d: int) -> Array:

@@ -12,7 +12,7 @@ from fedspca.linalg.rotations import rotated
 from fedspca.linalg.sparse_stiefel import retract
 from fedspca.solvers.exact.cardinality import heavy_rows
 from fedspca.solvers.exact.columns import Fit
-from fedspca.solvers.exact.problem import OVERSAMPLING, Assessment, Incumbent, scatter
+from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, scatter
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ class VarianceKept:
 
     def width(self, r: int) -> int:
         """PCA's variance, the reference, has to be known well before anything can be left out."""
-        return (r if r <= 2 else 3 * r) + OVERSAMPLING
+        return oversampled(r if r <= 2 else 3 * r)
 
     def search_rounds(self, r: int) -> int:
         """One: the rotation matters less than for l1, as PCA and varimax bracket it."""
