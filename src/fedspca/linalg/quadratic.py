@@ -53,14 +53,17 @@ class Quadratic:
         signed = self._signed(seen)
         return float(np.vdot(seen, signed)), signed
 
-    def outer(self, half_way: HalfWay) -> Array:
-        """``Q w`` from the half-way product."""
-        return self.factor @ half_way
+    def outer(self, half_way: HalfWay, rows: Index | None = None) -> Array:
+        """``Q w``, or some rows of it, from the half-way product."""
+        return (self.factor if rows is None else self.factor[rows]) @ half_way
 
     def form(self, w: Array) -> Array:
         """``w' Q w``."""
-        seen = self.factor.T @ w
-        return np.asarray(seen.T @ self._signed(seen))
+        return self.form_of(w, self._signed(self.factor.T @ w))
+
+    def form_of(self, w: Array, half_way: HalfWay) -> Array:  # noqa: ARG002 - a dense one needs w
+        """``w' Q w`` from the half-way product."""
+        return np.asarray(self._signed(half_way).T @ half_way)
 
     def energy(self, w: Array) -> float:
         """``tr(w' Q w)``."""
@@ -106,13 +109,17 @@ class DenseQuadratic(Quadratic):
         product = self.factor @ w
         return float(np.vdot(w, product)), product
 
-    def outer(self, half_way: HalfWay) -> Array:
-        """``Q w``, which half the way already is."""
-        return half_way
+    def outer(self, half_way: HalfWay, rows: Index | None = None) -> Array:
+        """``Q w``, which half the way already is, or some rows of it."""
+        return half_way if rows is None else half_way[rows]
 
     def form(self, w: Array) -> Array:
         """``w' Q w``."""
         return np.asarray(w.T @ (self.factor @ w))
+
+    def form_of(self, w: Array, half_way: HalfWay) -> Array:
+        """``w' Q w`` from the half-way product."""
+        return np.asarray(w.T @ half_way)
 
     def diagonal(self) -> Array:
         """The diagonal of Q."""

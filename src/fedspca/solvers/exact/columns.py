@@ -55,14 +55,24 @@ class Span:
         return cls(q, np.linalg.qr(columns)[0] if fast is None else fast)
 
     @cached_property
-    def image(self) -> Array:
-        """S times the basis."""
-        return self.q @ self.basis + self.q.shift * self.basis
+    def _half_way(self) -> Array:
+        return self.q.inner(self.basis)[1]
 
     @cached_property
-    def rest(self) -> Array:
-        """The R with ``P S P = S - B R' - R B'``, for P the projection off the span of B."""
-        return np.asarray(self.image - 0.5 * (self.basis @ (self.basis.T @ self.image)))
+    def _half_form(self) -> Array:
+        """Half of ``B' S B``."""
+        form = self.q.form_of(self.basis, self._half_way)
+        form.flat[:: len(form) + 1] += self.q.shift
+        return 0.5 * form
+
+    def image(self) -> Array:
+        """S times the basis."""
+        return self.q.outer(self._half_way) + self.q.shift * self.basis
+
+    def rest(self, rows: Index) -> Array:
+        """Rows of the R with ``P S P = S - B R' - R B'``, for P the projection off the span of B."""
+        inside = self.basis[rows]
+        return self.q.outer(self._half_way, rows) + self.q.shift * inside - inside @ self._half_form
 
     @cached_property
     def _alone(self) -> Array | None:
@@ -192,8 +202,9 @@ def _heaviest(q: Quadratic, span: Span) -> Array:
     """The coordinate of largest variance off a span."""
     weight = q.diagonal() + q.shift
     if span.basis.shape[1]:
-        inside = span.basis @ (span.basis.T @ span.image)
-        weight = weight + np.einsum("ij,ij->i", span.basis, inside - 2.0 * span.image)
+        image = span.image()
+        inside = span.basis @ (span.basis.T @ image)
+        weight = weight + np.einsum("ij,ij->i", span.basis, inside - 2.0 * image)
     x = np.zeros(len(weight))
     x[np.argmax(weight)] = 1.0
     return x
@@ -214,7 +225,7 @@ def leading_on_support(
         return x, -np.inf
     u = span.basis[support]
     white = Whitening.of(u, orthogonal=orthogonal)
-    rest = span.rest[support] if len(white.gain) and not orthogonal else u[:, :0]
+    rest = span.rest(support) if len(white.gain) and not orthogonal else u[:, :0]
     best, gain = None, -np.inf
     if near is not None and len(support) > LARGE:
         best, gain = _power(q.rows(support, often=False), white, u, rest, near[support])
