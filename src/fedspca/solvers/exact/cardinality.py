@@ -78,12 +78,12 @@ class Cardinality:
         rows = heavy_rows(basis if warm is None else np.hstack([basis, warm]), self._in_sight)
         part = nystrom.predictor(model, rows)
         # a first look only has to show the model sparse columns; two long loadings have few basins
-        worth = 1 if warm is None else 5 if r > 2 else 2 if self._easy else 3
+        worth = 1 if warm is None else 4 if r > 2 else 2 if self._easy else 3
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows], worth)
         sweeps = 0 if warm is None and self._easy else 1
         refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=sweeps) for fit in trials)
         enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
-        kept = [fit for fit in _distinct(refined)[:3] if fit.variance >= enough]
+        kept = [fit for fit in _distinct(refined)[: 2 if r > 2 and not self.orthogonal else 3] if fit.variance >= enough]
         if warm is not None:
             # swaps cost most of the time: with two components the best point alone deserves them
             last = [refine(part, fit, self.k, self.orthogonal) for fit in (kept[:1] if r <= 2 else kept)]

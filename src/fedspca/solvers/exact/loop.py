@@ -180,7 +180,8 @@ def _judge(problem: Problem, state: State, model: nystrom.NystromModel, answer: 
             best = Incumbent(best.w, best.product, again.objective, again.certificate, again.holds, best.cautious)
     for w in state.candidates:
         # w lies in the span of the asked columns, so its product needs no further round
-        product = answer @ (state.asked.T @ w)
+        used = np.flatnonzero(w.any(axis=1))
+        product = answer @ (state.asked[used].T @ w[used])
         verdict = problem.assess(w, product, model)
         if best is None or verdict.better_than(best):
             cautious = best is not None and best.cautious
