@@ -84,7 +84,7 @@ class Cardinality:
         refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=sweeps) for fit in trials)
         enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
         kept = [fit for fit in _distinct(refined)[: 2 if r > 2 and not self.orthogonal else 3] if fit.variance >= enough]
-        if warm is not None:
+        if warm is not None and not self._easy:
             # swaps cost most of the time: with two components the best point alone deserves them
             last = [refine(part, fit, self.k, self.orthogonal) for fit in (kept[:1] if r <= 2 else kept)]
             kept = _distinct(_by_variance(last + kept[len(last) :]))
