@@ -52,6 +52,9 @@ def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 10
         typical = float(normal.diagonal().mean())
         normal.flat[:: len(normal) + 1] += damping * typical
         step = solve_symmetric(normal, pull + pull.T)
+        # any L gives a valid bound: the last digits of the best one buy nothing
+        if damping == 0.0 and float(np.vdot(step, pull)) <= 1e-3 * best < np.inf:
+            break
         for t in _LENGTHS:
             trial = excess(multiplier + t * step)
             value = float(np.vdot(trial, trial))
@@ -62,11 +65,7 @@ def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 10
                 break
             damping = max(10.0 * damping, _DAMPED)
             continue
-        gained, best = best - value, value
-        multiplier, left = multiplier + t * step, trial
-        # any L gives a valid bound: the last digits of the best one buy nothing
-        if gained <= 1e-3 * best and damping == 0.0 and t == 1.0:
-            break
+        best, multiplier, left = value, multiplier + t * step, trial
         # where the support leaves L free, Newton's step is far too long; the pieces beyond hold a shorter one back
         damping = max(10.0 * damping, _DAMPED) if t < 1.0 else 0.0 if damping <= _DAMPED else 0.1 * damping
         weights = (support | (left != 0.0)).astype(float)
