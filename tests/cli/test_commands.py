@@ -171,7 +171,7 @@ def test_the_prepared_copies_can_be_seen_and_deleted(study, monkeypatch):
     assert "0 prepared copies" in fedspca("cache", "--cache", "cache").out
 
 
-SLOW = ("--solver", "faspca", "--lam", "1", "--tol", "1e-14", "--max-rounds", "300")
+SLOW = ("--solver", "faspca", "--lam", "1", "--tol", "1e-14", "--max-rounds", "1000")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
