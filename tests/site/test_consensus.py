@@ -15,7 +15,7 @@ def local_problem(seed, d=12, r=2, q=0, lam1=3.0):
     removed = np.linalg.qr(rng.standard_normal((d, q)))[0]
     rows = DeflatedRows(StandardisedRows(rng.standard_normal((9, d)), np.zeros(d), np.ones(d)), removed)
     u, z = rng.standard_normal((d, r)), 0.3 * rng.standard_normal((d, r))
-    problem = ReconstructionProblem(u, z, rho=20.0, lam1=np.full(r, lam1), mu=0.1)
+    problem = ReconstructionProblem(u, z, rho=20.0, lam1=np.full(r, lam1), mu=0.1, orthonormal=q == 0)
     w = polar_factor(project_out(removed, rng.standard_normal((d, r))), removed)
     state = begin(rows, Frame(np.zeros(d), np.ones(d), removed), w)._replace(u=u)
     return rows, problem, state

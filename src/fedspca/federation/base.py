@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.operators import all_finite
 from fedspca.site.question import Query, Terms
 
 Array = NDArray[np.float64]
@@ -114,10 +115,10 @@ def add_in_order(answers: Iterable[tuple[str, Terms]], query: Query) -> Aggregat
 
 def check_terms(site: str, query: Query, terms: Terms, like: Terms) -> None:
     """Raise a :class:`FederationError` that names the site if its terms cannot be added to the others'."""
-    if {key: value.shape for key, value in terms.items()} != {key: value.shape for key, value in like.items()}:
+    if terms.keys() != like.keys() or any(value.shape != like[key].shape for key, value in terms.items()):
         raise FederationError(f"Site {site!r} answered {query.name!r} with terms of another shape than the others'.")
     for key, value in terms.items():
-        if not np.isfinite(value).all():
+        if not all_finite(value):
             raise FederationError(
                 f"Site {site!r} answered {query.name!r} with NaN or infinity in {key!r}; "
                 "its values may be too large to square, so check the units of its columns."

@@ -127,7 +127,21 @@ def thin_product(block: Any, x: Array) -> Array:
     columns = np.empty((x.shape[1], block.shape[0]))
     for column, product in zip(np.ascontiguousarray(x.T), columns, strict=True):
         np.dot(block, column, out=product)
-    return columns.T
+    return np.ascontiguousarray(columns.T)
+
+
+def all_finite(x: NDArray[Any]) -> bool:
+    """Whether no entry is NaN or infinite. A finite sum says so at once; another may only have overflowed."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
+
+
+def small_gram_product(a: Array, x: Array) -> Array:
+    """AᵀAx for a matrix in the cache."""
+    if x.shape[1] > NARROW:
+        return np.asarray(a.T @ (a @ x))
+    columns = np.ascontiguousarray(x.T)
+    return np.ascontiguousarray(np.array([(a @ column) @ a for column in columns]).T)
 
 
 def column_sums(rows: AnyRows, *, missing: bool = False) -> Array:
@@ -196,11 +210,14 @@ class StandardisedRows:
         self._fill = mean if missing else None
         self._unscaled = bool((scale == 1.0).all())
         self._gram: Array | None = None
+        self._copy: Array | None = None
 
     def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
         """AᵀAx, in one pass over the rows; ``expected`` columns are multiplied in all, here and in later questions."""
         if self._gram_pays(expected):
             return np.asarray(self._gram_matrix() @ x)
+        if self._copy_pays(expected):
+            return small_gram_product(self._standardised_copy(), x)
         scaled = x if self._unscaled else x / self.scale[:, None]
         shift = self.mean @ scaled
 
@@ -246,6 +263,17 @@ class StandardisedRows:
         n, d = self.rows.shape
         worth = (6 if 8 * n * d > CACHE_BYTES else 4) * columns
         return bool(n >= d and d <= min(worth, GRAM_MAX_FEATURES))
+
+    def _copy_pays(self, columns: int) -> bool:
+        """Whether few rows are asked so often that a copy, centred and scaled once, is worth its memory."""
+        few = isinstance(self.rows, np.ndarray) and 8 * self.rows.size <= BLOCK_BYTES
+        return few and columns >= COLUMNS_OF_CONSENSUS
+
+    def _standardised_copy(self) -> Array:
+        if self._copy is None:
+            rows: Any = self.rows
+            self._copy = ((rows if self._fill is None else filled(rows, self._fill)) - self.mean) / self.scale
+        return self._copy
 
     def _gram_matrix(self) -> Array:
         if self._gram is None:

@@ -37,6 +37,14 @@ def solve_positive(a: Array, b: Array) -> Array:
     return np.asarray(np.linalg.solve(a, b) if info else x)
 
 
+def inverse_cholesky(a: Array) -> Array:
+    """``R^-1``, upper triangular, with ``a = R' R`` and a positive diagonal; a symmetric and positive definite."""
+    factor, info = lapack.dpotrf(a, clean=1)
+    if info:
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+    return np.asarray(lapack.dtrtri(factor)[0])
+
+
 def cholesky_qr(x: Array) -> Array | None:
     """Q of ``x = Q R`` with a positive diagonal, by products alone; None where columns are (nearly) dependent.
 

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_sylvester
 
+from fedspca.linalg.small import eigenpairs, inverse_cholesky
+
 Array = NDArray[np.float64]
 Retraction = Literal["qr", "polar"]
 
@@ -56,8 +58,8 @@ def retraction_factor(gram: Array, kind: Retraction) -> Array:
     ``"polar"`` is M = gram^(−1/2), which gives the orthonormal matrix nearest to X.
     """
     if kind == "qr":
-        return np.asarray(np.linalg.inv(np.linalg.cholesky(gram)).T)
-    values, vectors = np.linalg.eigh(gram)
+        return inverse_cholesky(gram)
+    values, vectors = eigenpairs(gram)
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
@@ -85,7 +87,7 @@ def retraction_velocity(point: Array, direction: Array, factor: Array, removed: 
 
 def polar_factor(x: Array, removed: Array) -> Array:
     """Argmax over w with wᵀGw = I of ⟨w, Gx⟩: x(xᵀGx)^(−1/2), by an r × r eigenproblem."""
-    values, vectors = np.linalg.eigh(metric_gram(removed, x))
+    values, vectors = eigenpairs(metric_gram(removed, x))
     if values[0] > 1e-8 * values[-1]:
         return np.asarray(x @ ((vectors / np.sqrt(values)) @ vectors.T))
     return _polar_factor_by_svd(project_out(removed, x), removed)

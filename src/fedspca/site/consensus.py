@@ -6,6 +6,7 @@ uᵗ = uᵗ⁻¹ + ρ(wᵗ − zᵗ), then its primal step, and answers with ter
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.line_search import LineSearch, armijo, strong_wolfe
 from fedspca.linalg.operators import DeflatedRows, Frame
-from fedspca.linalg.shrinkage import smooth_abs, smooth_abs_gradient
+from fedspca.linalg.shrinkage import smooth_abs_gradient, smooth_norms
 from fedspca.linalg.stiefel import (
     Retraction,
     metric_gram,
@@ -53,29 +54,46 @@ def dual_step(state: ConsensusState, z: Array) -> ConsensusState:
 
 @dataclass(frozen=True)
 class ReconstructionProblem:
-    """Min over wᵀGw = I of ‖A − Awwᵀ‖² + Σ λ1 ψ(w) + ⟨u, w⟩ + (ρ/2)‖w − z‖² (a constant ‖A‖² apart)."""
+    """Min over wᵀGw = I of ‖A − Awwᵀ‖² + Σ λ1 ψ(w) + ⟨u, w⟩ + (ρ/2)‖w − z‖² (a constant ‖A‖² apart).
+
+    Where G is the identity, ``orthonormal``, so is wᵀw, and the first term is −tr(wᵀSw) with S = AᵀA.
+    """
 
     u: Array
     z: Array
     rho: float
     lam1: Array
     mu: float
+    orthonormal: bool
+
+    @cached_property
+    def _smooth(self) -> bool:
+        return bool(self.lam1.any())
+
+    @cached_property
+    def _pull(self) -> Array:
+        """What the gradient has that does not depend on w."""
+        return self.u - self.rho * self.z
 
     def value(self, w: Array, gram_w: Array) -> float:
         """Objective at w, given AᵀAw."""
-        captured = w.T @ gram_w
-        smooth = float(smooth_abs(w, self.mu).sum(axis=0) @ self.lam1) if self.lam1.any() else 0.0
+        smooth = float(smooth_norms(w, self.mu) @ self.lam1) if self._smooth else 0.0
         gap = w - self.z
-        fit = float(np.sum(captured * (w.T @ w))) - 2.0 * float(np.trace(captured))
+        fit = -float(np.vdot(w, gram_w))
+        if not self.orthonormal:
+            fit += fit + float(np.vdot(w.T @ gram_w, w.T @ w))
         return fit + smooth + float(np.vdot(self.u, w)) + self.rho / 2 * float(np.vdot(gap, gap))
 
     def gradient(self, w: Array, gram_w: Array) -> Array:
-        """Euclidean gradient at w, given AᵀAw."""
-        slope = -4.0 * gram_w + 2.0 * gram_w @ (w.T @ w) + 2.0 * w @ (w.T @ gram_w)
-        slope += self.u + self.rho * (w - self.z)
-        if self.lam1.any():
+        """Euclidean gradient at w, given Sw = AᵀAw: of the first term −2Sw, or −4Sw + 2Sw(wᵀw) + 2w(wᵀSw)."""
+        if self.orthonormal:
+            slope = self.rho * w - 2.0 * gram_w
+        else:
+            slope = 2.0 * (gram_w @ (w.T @ w) + w @ (w.T @ gram_w)) - 4.0 * gram_w + self.rho * w
+        slope += self._pull
+        if self._smooth:
             slope += self.lam1 * smooth_abs_gradient(w, self.mu)
-        return slope
+        return np.asarray(slope)
 
 
 @dataclass(frozen=True)
@@ -113,7 +131,7 @@ def descend(rows: DeflatedRows, problem: ReconstructionProblem, state: Consensus
             step = armijo(curve.value, value, slope, step)
         else:
             step = strong_wolfe(curve.value_and_slope, value, slope, step)
-        w, gram_w, value = curve.point(step).w, curve.point(step).gram_w, curve.value(step)
+        value, (_, w, gram_w, _) = curve.value(step), curve.point(step)
     return state._replace(w=w, gram_w=gram_w, step=step)
 
 

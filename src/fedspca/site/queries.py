@@ -18,7 +18,7 @@ from fedspca.linalg.operators import (
     deviations_from,
     missing_counts,
 )
-from fedspca.linalg.shrinkage import smooth_abs
+from fedspca.linalg.shrinkage import smooth_norms
 from fedspca.linalg.stiefel import polar_factor, project_out
 from fedspca.site.consensus import (
     ConsensusState,
@@ -135,9 +135,10 @@ def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
         retraction=query.scalars["retraction"],  # type: ignore[arg-type]
         stay_in_complement=query.scalars["deflation"] == "orthogonal",
     )
-    problem = ReconstructionProblem(before.u, z, rho, query.arrays["lam1"], mu)
+    orthonormal = not before.frame.removed.shape[1]
+    problem = ReconstructionProblem(before.u, z, rho, query.arrays["lam1"], mu, orthonormal)
     after = fsspca_update(rows, before, problem, how)._replace(iteration=before.iteration + 1, rho=rho)
-    return after, consensus_terms(after, z, rho, lambda w: smooth_abs(w, mu).sum(axis=0))
+    return after, consensus_terms(after, z, rho, lambda w: smooth_norms(w, mu))
 
 
 def _consensus_state(data: SiteData, state: State, query: Query) -> ConsensusState:

@@ -4,12 +4,13 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import COLUMNS_OF_A_FIT, AnyRows, DeflatedRows, Frame, StandardisedRows
+from fedspca.linalg.operators import COLUMNS_OF_A_FIT, AnyRows, DeflatedRows, Frame, StandardisedRows, all_finite
 from fedspca.site.consensus import ConsensusState
 from fedspca.site.errors import InvalidQuery
 from fedspca.site.ledger import Cost
@@ -56,9 +57,13 @@ class SiteData:
     def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
         """Rows in this frame, to be multiplied by so many columns. The last operator is kept, for its Gram matrix."""
         last = self.standardised
-        if last is None or not (np.array_equal(last.mean, frame.mean) and np.array_equal(last.scale, frame.scale)):
+        if last is None or not (_same(last.mean, frame.mean) and _same(last.scale, frame.scale)):
             last = self.standardised = StandardisedRows(self.rows, frame.mean, frame.scale, missing=self.missing)
         return DeflatedRows(last, frame.removed, expected)
+
+
+def _same(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
+    return a is b or np.array_equal(a, b)
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ class Question:
 
     def shapes(self, d: int, query: Query) -> dict[str, tuple[int, ...]]:
         """Return the shape of each term of the answer, which the question alone determines."""
-        known = {**self.arrays, **self.optional}
+        known = self._known
         sizes = {"d": d, "m": self.components(query), "moments": 2 * d + 1, "triangle": (d + 1) * (d + 2) // 2}
         for name, array in query.arrays.items():
             sizes |= dict(zip(known[name], array.shape, strict=True))
@@ -95,8 +100,12 @@ class Question:
         if problem is not None:
             raise InvalidQuery(site, query.name, problem)
 
+    @cached_property
+    def _known(self) -> dict[str, Shape]:
+        return {**self.arrays, **self.optional}
+
     def _array_problem(self, d: int, query: Query) -> str | None:
-        known = {**self.arrays, **self.optional}
+        known = self._known
         if missing := sorted(set(self.arrays) - set(query.arrays)):
             return f"it lacks {', '.join(missing)}."
         if unknown := sorted(set(query.arrays) - set(known)):
@@ -113,7 +122,7 @@ class Question:
             if name == "scale":  # an infinite scale leaves a feature out
                 if not (array > 0).all():
                     return "scale must be positive."
-            elif not np.isfinite(array).all():
+            elif not all_finite(array):
                 return f"{name} contains NaN or infinity."
         return None
 

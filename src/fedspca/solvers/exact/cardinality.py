@@ -83,7 +83,9 @@ class Cardinality:
         sweeps = 0 if warm is None and self._easy else 1
         refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=sweeps) for fit in trials)
         enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
-        kept = [fit for fit in _distinct(refined)[: 2 if r > 2 and not self.orthogonal else 3] if fit.variance >= enough]
+        kept = [
+            fit for fit in _distinct(refined)[: 2 if r > 2 and not self.orthogonal else 3] if fit.variance >= enough
+        ]
         if warm is not None and not self._easy:
             # swaps cost most of the time: with two components the best point alone deserves them
             last = [refine(part, fit, self.k, self.orthogonal) for fit in (kept[:1] if r <= 2 else kept)]
