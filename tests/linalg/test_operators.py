@@ -38,12 +38,8 @@ def test_gram_product_equals_the_formed_matrix(kind, shape, block_bytes, monkeyp
     frame = a_frame(shape[1])
     a = formed(rows, frame)
     deflated = DeflatedRows(StandardisedRows(rows, frame.mean, frame.scale), frame.removed)
-    for columns, expected in (
-        (1, 1),
-        (3, 1),
-        (6, 100),
-        (15, 100),
-    ):  # a tall site takes its Gram where many are expected
+    # a tall site takes its Gram where many are expected, and a small one then keeps a standardised copy
+    for columns, expected in ((1, 1), (3, 1), (6, 100), (15, 100), (2, 1000), (6, 1000)):
         deflated = replace(deflated, expected=expected)
         x = rng.standard_normal((shape[1], columns))
         assert np.allclose(deflated.gram_product(x), a.T @ (a @ x), atol=1e-9 * np.abs(a.T @ a).max())
@@ -113,3 +109,11 @@ def test_a_mapped_file_is_read_as_it_is_and_its_pages_given_back(tmp_path):
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     assert np.array_equal(np.vstack([block.copy() for block in row_blocks(np.asarray(mapped))]), rows)
     assert np.array_equal(column_sums(mapped[10:]), column_sums(rows[10:]))
+
+
+def test_finite_means_every_entry_and_a_sum_that_overflows_is_no_proof():
+    assert operators.all_finite(np.array([1e308, 1e308, -1e308]))
+    assert operators.all_finite(np.array(3.0))
+    assert not operators.all_finite(np.array([1.0, np.nan]))
+    assert not operators.all_finite(np.array([np.inf, 1.0]))
+    assert not operators.all_finite(np.array([np.inf, -np.inf]))

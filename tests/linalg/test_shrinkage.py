@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedspca.linalg.shrinkage import smooth_abs, smooth_abs_gradient, soft_threshold
+from fedspca.linalg.shrinkage import smooth_abs, smooth_abs_gradient, smooth_norms, soft_threshold
 
 finite = st.floats(-100, 100)
 
@@ -38,3 +38,8 @@ def test_smooth_abs_is_continuous_where_its_pieces_meet():
     edge = np.array([mu / 2 - 1e-12, mu / 2 + 1e-12])
     assert np.ptp(smooth_abs(edge, mu)) < 1e-11
     assert np.ptp(smooth_abs_gradient(edge, mu)) < 1e-8
+
+
+@given(arrays(np.float64, (6, 3), elements=st.floats(-2, 2)), st.floats(1e-4, 1.0))
+def test_smooth_norms_add_up_the_smooth_absolute_values(x, mu):
+    assert np.allclose(smooth_norms(x, mu), smooth_abs(x, mu).sum(axis=0), rtol=1e-12)

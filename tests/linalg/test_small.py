@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedspca.linalg.small import cholesky_qr, eigenpairs, largest_eigenpairs, solve_positive
+from fedspca.linalg.small import cholesky_qr, eigenpairs, inverse_cholesky, largest_eigenpairs, solve_positive
 
 
 @pytest.fixture
@@ -54,3 +54,12 @@ def test_dependent_columns_are_left_to_a_safer_method():
     assert cholesky_qr(np.hstack([x, x[:, :1]])) is None
     assert cholesky_qr(np.zeros((30, 2))) is None
     assert cholesky_qr(x[:, :0]).shape == (30, 0)
+
+
+def test_an_inverse_cholesky_factor_whitens_and_says_when_it_cannot(positive):
+    inverse = inverse_cholesky(positive)
+    assert np.allclose(inverse.T @ positive @ inverse, np.eye(12))
+    assert np.all(np.tril(inverse, -1) == 0.0)
+    assert np.all(np.diag(inverse) > 0.0)
+    with pytest.raises(np.linalg.LinAlgError):
+        inverse_cholesky(-positive)

@@ -235,7 +235,7 @@ class ExactSPCA(FederatedSparsePCA):
         self.state_ = ExactState(settings, moments, state)
         w, product = loop.solution(state)
         found = self._ordered(w, product)
-        dense = float(nystrom.leading(state.model, n_components)[0].sum())
+        dense = nystrom.captured(state.model, n_components)
         self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / dense
         self.certificate_ = state.incumbent.certificate if lam is not None and state.incumbent is not None else None
         self._conclude(state)
@@ -373,7 +373,7 @@ class ExactSPCA(FederatedSparsePCA):
             estimator._path_model(setting, moments.total, point)
             for estimator, setting, point in zip(estimators, grid, points, strict=True)
         ]
-        dense = float(nystrom.leading(state.model, self.n_components)[0].sum())
+        dense = nystrom.captured(state.model, self.n_components)
         return SparsityPath(
             tuple(models), dense / moments.total, moments.n_rows, len(moments.mean), len(rounds.history)
         )

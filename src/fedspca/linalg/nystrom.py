@@ -120,6 +120,11 @@ def expand(model: NystromModel, asked: Array, answer: Array, *, rtol: float = RA
     return replace(larger, asked=(*model.asked, asked), whitening=whitening)
 
 
+def captured(model: NystromModel, r: int) -> float:
+    """The variance that M's r leading eigenvectors capture: what dense PCA would, as far as is known."""
+    return float(largest_eigenpairs(model.gram, r)[0].sum())
+
+
 def leading(model: NystromModel, r: int) -> tuple[Array, Array]:
     """The r largest eigenvalues of M, descending, and their orthonormal eigenvectors (d x r).
 

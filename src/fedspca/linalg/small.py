@@ -9,6 +9,7 @@ from scipy.linalg import lapack
 Array = NDArray[np.float64]
 
 _FAR_APART = 0.1  # sine of the angle between a column and those before it, beyond which squaring costs two digits
+_APART = 1e-3  # and beyond which it costs six
 
 
 def largest_eigenpairs(a: Array, r: int) -> tuple[Array, Array]:
@@ -45,11 +46,11 @@ def inverse_cholesky(a: Array) -> Array:
     return np.asarray(lapack.dtrtri(factor)[0])
 
 
-def cholesky_qr(x: Array) -> Array | None:
+def cholesky_qr(x: Array, *, rough: bool = False) -> Array | None:
     """Q of ``x = Q R`` with a positive diagonal, by products alone; None where columns are (nearly) dependent.
 
     Twice a Cholesky factorisation of ``x' x``: the second mends what squaring the condition number cost the first, and
-    is left out where that was next to nothing.
+    is left out where that was next to nothing, or, if the result may be ``rough``, no more than six digits.
     On tall matrices several times faster than Householder's reflections, which pass over x for each column.
     """
     if x.shape[1] == 0:
@@ -64,6 +65,6 @@ def cholesky_qr(x: Array) -> Array | None:
             return None
         inverse, info = lapack.dtrtri(factor)
         x = x @ (inverse / norms[:, None])
-        if float(factor.diagonal().min()) > _FAR_APART:
+        if float(factor.diagonal().min()) > (_APART if rough else _FAR_APART):
             break
     return x

@@ -25,7 +25,7 @@ from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, sc
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_ROWS = 200  # rows in sight of a search, for each component, if the cardinality asks for no more
+_ROWS = 150  # rows in sight of a search, for each component, if the cardinality asks for no more
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Cardinality:
 
     @property
     def _in_sight(self) -> int:
-        return max(_ROWS * len(self.k), 4 * sum(self.k))
+        return max(_ROWS * len(self.k), 3 * sum(self.k))
 
     @property
     def _easy(self) -> bool:
@@ -104,7 +104,7 @@ class Cardinality:
         fits = _by_variance(Fit(w, explained(part, w)) for w in trials)
         if self.orthogonal:  # which costs some more than others, and all too much time to be done to all
             if warm is not None:
-                fits.insert(0, refine(part, fits[0], self.k, orthogonal=False, swaps=0, sweeps=2))
+                fits.insert(0, refine(part, fits[0], self.k, orthogonal=False, swaps=0, sweeps=1))
             feasible = (orthogonalise(part, fit.w) for fit in fits[: 2 * n])
             fits = _by_variance(Fit(w, explained(part, w)) for w in feasible)
         return _distinct(fits)[:n]

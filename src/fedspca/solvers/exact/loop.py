@@ -202,7 +202,7 @@ def _plan(problem: Problem, state: State, answer: Array) -> State:
     """Choose the next question: power iterations first, then starts, then steps from the incumbent."""
     number = state.round + 1
     if number < state.power_rounds:
-        return replace(state, asked=_orthonormal(answer), candidates=())
+        return replace(state, asked=_orthonormal(answer, rough=True), candidates=())
     if number == state.power_rounds:
         # the last power round carries a first solution too: a look at it for no extra round
         candidates = tuple(problem.start(state.model, state.n_components, state.rotations[:0], None)[:1])
@@ -240,9 +240,12 @@ def _orthonormal_pair(directions: Array, product: Array) -> tuple[Array, Array]:
     return directions @ inverse, product @ inverse
 
 
-def _orthonormal(columns: Array) -> Array:
-    """Orthonormal basis of the columns; a leading orthonormal block is kept as it is, exact zeros and all."""
-    fast = cholesky_qr(columns)
+def _orthonormal(columns: Array, *, rough: bool = False) -> Array:
+    """Orthonormal basis of the columns; a leading orthonormal block is kept as it is, exact zeros and all.
+
+    It may be orthonormal to ten digits only, where no candidate's product is to be read off its answer.
+    """
+    fast = cholesky_qr(columns, rough=rough)
     if fast is not None:
         return fast
     q, upper = np.linalg.qr(columns)

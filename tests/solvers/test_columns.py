@@ -1,0 +1,86 @@
+"""Column updates on a matrix small enough that everything can be tried."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from fedspca.linalg.quadratic import Quadratic
+from fedspca.solvers.exact.columns import (
+    Fit,
+    Span,
+    _promising_swaps,
+    explained,
+    leading_on_support,
+    orthogonalise,
+    refine,
+    truncate,
+)
+
+
+def quadratic(seed, d=12, m=20):
+    factor = np.random.default_rng(seed).standard_normal((d, m)) * np.linspace(2.0, 0.5, d)[:, None]
+    return Quadratic(factor), factor @ factor.T
+
+
+def best_gain(s, support, other, orthogonal):
+    """The most that a unit vector on a support adds to the variance of a unit vector, over a basis of the support."""
+    eye = np.eye(len(s))[:, support]
+    if orthogonal:
+        inside = eye @ np.linalg.svd((other @ eye)[None])[2][1:].T if (other @ eye).any() else eye
+        return np.linalg.eigvalsh(inside.T @ s @ inside)[-1]
+    p = np.eye(len(s)) - np.outer(other, other)
+    b = eye.T @ p @ eye
+    values, vectors = np.linalg.eigh(b)
+    white = eye @ (vectors[:, values > 1e-9] / np.sqrt(values[values > 1e-9]))
+    return np.linalg.eigvalsh(white.T @ p @ s @ p @ white)[-1]
+
+
+@pytest.mark.parametrize("orthogonal", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_refit_is_the_best_on_its_support(seed, orthogonal):
+    q, s = quadratic(seed)
+    other = np.zeros(12)
+    other[[0, 1, 5, 6]] = np.random.default_rng(seed).standard_normal(4)
+    other /= np.linalg.norm(other)
+    for support in (np.array([0, 2, 5, 9]), np.array([7, 8, 9])):
+        x, gain = leading_on_support(q, support, Span.of(q, other[:, None]), orthogonal=orthogonal)
+        assert np.isclose(gain, best_gain(s, support, other, orthogonal))
+        assert set(np.flatnonzero(x)) <= set(support)
+        assert not orthogonal or abs(x @ other) < 1e-12
+        both = np.column_stack([other, x])
+        assert np.isclose(explained(q, both), other @ s @ other + gain)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_swaps_that_are_promised_gain(seed):
+    q, s = quadratic(seed)
+    support = np.sort(np.random.default_rng(seed).permutation(12)[:4])
+    values, vectors = np.linalg.eigh(s[np.ix_(support, support)])
+    x, gain = vectors[:, -1], values[-1]
+    swaps = _promising_swaps(q, support, x, s[:, support] @ x, gain)
+    found = [np.linalg.eigvalsh(s[np.ix_(swap, swap)])[-1] for swap in swaps]
+    assert all(value > gain for value in found)
+    assert all(len(set(swap) - set(support)) == 1 and len(swap) == 4 for swap in swaps)
+    exchanged = [np.union1d(np.setdiff1d(support, [i]), [j]) for i in support for j in set(range(12)) - set(support)]
+    most = max(np.linalg.eigvalsh(s[np.ix_(one, one)])[-1] for one in exchanged)
+    assert swaps or most < 1.1 * gain  # none is promised only where none gains much
+
+
+@pytest.mark.parametrize("orthogonal", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_refining_ascends_and_is_near_the_best_of_all_supports(seed, orthogonal):
+    q, s = quadratic(seed, d=8)
+    w = truncate(np.linalg.eigh(s)[1][:, :-3:-1], (3, 3))
+    start = orthogonalise(q, w) if orthogonal else w
+    before = Fit(start, explained(q, start))
+    after = refine(q, before, (3, 3), orthogonal)
+    assert after.variance >= before.variance * (1 - 1e-12)
+    assert np.isclose(after.variance, explained(q, after.w))
+    assert (np.count_nonzero(after.w, axis=0) <= 3).all()
+    assert not orthogonal or np.abs(after.w.T @ after.w - np.eye(2)).max() < 1e-12
+    best = 0.0
+    for first, second in combinations(combinations(range(8), 3), 2):
+        if not set(first) & set(second):  # a lower bound on the best, in closed form
+            best = max(best, sum(np.linalg.eigvalsh(s[np.ix_(t, t)])[-1] for t in (first, second)))
+    assert after.variance >= 0.9 * best
