@@ -5,6 +5,7 @@ A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). X stays as it is and where it is: ev
 double precision, which are visited in turn, or on the cluster that holds them.
 """
 
+import math
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -131,9 +132,8 @@ def thin_product(block: Any, x: Array) -> Array:
 
 
 def all_finite(x: NDArray[Any]) -> bool:
-    """Whether no entry is NaN or infinite. A finite sum says so at once; another may only have overflowed."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
+    """Whether no entry is NaN or infinite. A finite sum of squares says so at once; another may only have overflowed."""
+    return math.isfinite(np.vdot(x, x)) or bool(np.isfinite(x).all())
 
 
 def small_gram_product(a: Array, x: Array) -> Array:

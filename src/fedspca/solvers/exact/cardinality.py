@@ -78,7 +78,7 @@ class Cardinality:
         rows = heavy_rows(basis if warm is None else np.hstack([basis, warm]), self._in_sight)
         part = nystrom.predictor(model, rows)
         # a first look only has to show the model sparse columns; two long loadings have few basins
-        worth = 1 if warm is None else 4 if r > 2 else 2 if self._easy else 3
+        worth = 1 if warm is None else (3 if self.orthogonal else 4) if r > 2 else 2 if self._easy else 3
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows], worth)
         sweeps = 0 if warm is None and self._easy else 1
         refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=sweeps) for fit in trials)
