@@ -132,7 +132,7 @@ def thin_product(block: Any, x: Array) -> Array:
 
 
 def all_finite(x: NDArray[Any]) -> bool:
-    """Whether no entry is NaN or infinite. A finite sum of squares says so at once; another may only have overflowed."""
+    """Whether no entry is NaN or infinite. Finite squares say so at once; others may only have overflowed."""
     return math.isfinite(np.vdot(x, x)) or bool(np.isfinite(x).all())
 
 
