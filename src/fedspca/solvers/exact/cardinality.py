@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,15 @@ Index = NDArray[np.intp]
 _ROWS = 150  # rows in sight of a search, for each component, if the cardinality asks for no more
 
 
+class _Effort(NamedTuple):
+    """How many starts are ranked, after how many sweeps; how many are asked about, and first refined to the end."""
+
+    ranked: int
+    kept: int
+    finished: int
+    sweeps: int = 1
+
+
 @dataclass(frozen=True)
 class Cardinality:
     """max of the variance explained by span(w) subject to ``||w_j||_0 <= k_j``, ``||w_j|| = 1``.
@@ -51,11 +61,12 @@ class Cardinality:
 
     @property
     def _easy(self) -> bool:
+        """Two long loadings have few basins."""
         return len(self.k) <= 2 and min(self.k) > LARGE
 
     @property
     def worthwhile(self) -> float:
-        """Less than this starts rarely differ by where it matters."""
+        """Searches that gain less than this seldom lead anywhere."""
         return 1e-3
 
     def width(self, r: int) -> int:
@@ -71,26 +82,33 @@ class Cardinality:
         return None
 
     def start(self, model: nystrom.NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
-        """The best two of several starts, each refined by column updates on the predicted S."""
+        """The best of several starts, refined by column updates on the predicted S."""
         _, basis = nystrom.leading(model, r)
         if model.rank == 0:
             return [truncate(basis, self.k)]
         rows = heavy_rows(basis if warm is None else np.hstack([basis, warm]), self._in_sight)
         part = nystrom.predictor(model, rows)
-        # a first look only has to show the model sparse columns; two long loadings have few basins
-        worth = 1 if warm is None else (3 if self.orthogonal else 4) if r > 2 else 2 if self._easy else 3
-        trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows], worth)
-        sweeps = 0 if warm is None and self._easy else 1
-        refined = _by_variance(refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=sweeps) for fit in trials)
+        effort = self._effort(first=warm is None)
+        trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows], effort.ranked)
+        refined = _by_variance(
+            refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=effort.sweeps) for fit in trials
+        )
         enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
-        kept = [
-            fit for fit in _distinct(refined)[: 2 if r > 2 and not self.orthogonal else 3] if fit.variance >= enough
-        ]
-        if warm is not None and not self._easy:
-            # swaps cost most of the time: with two components the best point alone deserves them
-            last = [refine(part, fit, self.k, self.orthogonal) for fit in (kept[:1] if r <= 2 else kept)]
-            kept = _distinct(_by_variance(last + kept[len(last) :]))
+        kept = [fit for fit in _distinct(refined)[: effort.kept] if fit.variance >= enough]
+        if effort.finished:
+            last = [refine(part, fit, self.k, self.orthogonal) for fit in kept[: effort.finished]]
+            kept = _distinct(_by_variance(last + kept[effort.finished :]))
         return [scatter(fit.w, rows, model.n_features) for fit in kept]
+
+    def _effort(self, *, first: bool) -> _Effort:
+        """How much a search is worth: a first look only has to show the model sparse columns."""
+        if first:
+            return _Effort(ranked=1, kept=1, finished=0, sweeps=0 if self._easy else 1)
+        if self._easy:
+            return _Effort(ranked=2, kept=2, finished=0)
+        if len(self.k) <= 2:
+            return _Effort(ranked=3, kept=3, finished=1)
+        return _Effort(ranked=3, kept=3, finished=3) if self.orthogonal else _Effort(ranked=4, kept=2, finished=2)
 
     def _trials(self, part: Quadratic, basis: Array, rotations: Array, warm: Array | None, n: int) -> list[Fit]:
         """The n best feasible starts: rotations cut off and, past the first look, what the peers would find."""
@@ -103,7 +121,7 @@ class Cardinality:
         trials = list({(w != 0.0).tobytes(): w for w in trials}.values())  # a refit makes one point of these
         fits = _by_variance(Fit(w, explained(part, w)) for w in trials)
         if self.orthogonal:  # which costs some more than others, and all too much time to be done to all
-            if warm is not None:
+            if warm is not None:  # the way to supports that overlap leads through points that are not orthogonal
                 fits.insert(0, refine(part, fits[0], self.k, orthogonal=False, swaps=0, sweeps=1))
             feasible = (orthogonalise(part, fit.w) for fit in fits[: 2 * n])
             fits = _by_variance(Fit(w, explained(part, w)) for w in feasible)
