@@ -228,11 +228,9 @@ class StandardisedRows:
 
         least = CSR_ROWS if not _dense(self.rows) else BLOCK_ROWS if x.shape[1] > NARROW else NARROW_ROWS
         product, score_sums = total(self.rows, of, self._fill, least=least)
-        # with many features a copy of all is as large as the model
-        step = max(1, BLOCK_BYTES // max(8 * x.shape[1], 1))
-        for start in range(0, len(product), step):
-            part = slice(start, start + step)
-            product[part] -= self.mean[part, None] * score_sums
+        # in place: with many features a copy of the product is as large as the model
+        transposed = blas.dger(-1.0, score_sums, self.mean, a=np.ascontiguousarray(product).T, overwrite_a=1)
+        product = np.asarray(transposed.T)
         if not self._unscaled:
             product /= self.scale[:, None]
         return product
