@@ -39,7 +39,7 @@ def test_gram_product_equals_the_formed_matrix(kind, shape, block_bytes, monkeyp
     a = formed(rows, frame)
     deflated = DeflatedRows(StandardisedRows(rows, frame.mean, frame.scale), frame.removed)
     # a tall site takes its Gram where many are expected, and a small one then keeps a standardised copy
-    for columns, expected in ((1, 1), (3, 1), (6, 100), (15, 100), (2, 1000), (6, 1000)):
+    for columns, expected in ((0, 1), (1, 1), (3, 1), (6, 100), (15, 100), (2, 1000), (6, 1000)):
         deflated = replace(deflated, expected=expected)
         x = rng.standard_normal((shape[1], columns))
         assert np.allclose(deflated.gram_product(x), a.T @ (a @ x), atol=1e-9 * np.abs(a.T @ a).max())

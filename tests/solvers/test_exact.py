@@ -142,6 +142,10 @@ def test_a_state_of_another_fit_is_refused(rows):
     with pytest.raises(ValueError, match="other settings"):
         ExactSPCA(2, lam=61.0).fit_federation(federation, state=state)
     arrays = state.to_arrays()
+    flat, short = arrays["factors"].ravel(), arrays["factors_widths"][:-1]
+    for damage in ({"factors": flat}, {"factors_widths": short}):
+        with pytest.raises(ValueError, match="not a saved state"):
+            ExactState.from_arrays(arrays | damage)
     del arrays["mean"]
     with pytest.raises(ValueError, match="not a saved state"):
         ExactState.from_arrays(arrays)

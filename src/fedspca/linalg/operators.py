@@ -214,6 +214,8 @@ class StandardisedRows:
 
     def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
         """AᵀAx, in one pass over the rows; ``expected`` columns are multiplied in all, here and in later questions."""
+        if not x.shape[1]:
+            return np.zeros(x.shape)
         if self._gram_pays(expected):
             return np.asarray(self._gram_matrix() @ x)
         if self._copy_pays(expected):

@@ -57,13 +57,11 @@ class Quadratic:
         """``Q w``, or some rows of it, from the half-way product."""
         return (self.factor if rows is None else self.factor[rows]) @ half_way
 
-    def form(self, w: Array) -> Array:
-        """``w' Q w``."""
-        return self.form_of(w, self._signed(self.factor.T @ w))
-
-    def form_of(self, w: Array, half_way: HalfWay) -> Array:  # noqa: ARG002 - a dense one needs w
-        """``w' Q w`` from the half-way product."""
-        return np.asarray(self._signed(half_way).T @ half_way)
+    def form(self, w: Array) -> tuple[Array, HalfWay]:
+        """``w' Q w``, and the half-way product."""
+        seen = self.factor.T @ w
+        signed = self._signed(seen)
+        return np.asarray(seen.T @ signed), signed
 
     def energy(self, w: Array) -> float:
         """``tr(w' Q w)``."""
@@ -113,13 +111,10 @@ class DenseQuadratic(Quadratic):
         """``Q w``, which half the way already is, or some rows of it."""
         return half_way if rows is None else half_way[rows]
 
-    def form(self, w: Array) -> Array:
-        """``w' Q w``."""
-        return np.asarray(w.T @ (self.factor @ w))
-
-    def form_of(self, w: Array, half_way: HalfWay) -> Array:
-        """``w' Q w`` from the half-way product."""
-        return np.asarray(w.T @ half_way)
+    def form(self, w: Array) -> tuple[Array, HalfWay]:
+        """``w' Q w``, and ``Q w``."""
+        product = self.factor @ w
+        return np.asarray(w.T @ product), product
 
     def diagonal(self) -> Array:
         """The diagonal of Q."""

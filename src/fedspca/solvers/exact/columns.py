@@ -55,24 +55,20 @@ class Span:
         return cls(q, np.linalg.qr(columns)[0] if fast is None else fast)
 
     @cached_property
-    def _half_way(self) -> Array:
-        return self.q.inner(self.basis)[1]
-
-    @cached_property
-    def _half_form(self) -> Array:
-        """Half of ``B' S B``."""
-        form = self.q.form_of(self.basis, self._half_way)
+    def _form(self) -> tuple[Array, Array]:
+        """``B' S B``, and the half-way product of ``S B``."""
+        form, half_way = self.q.form(self.basis)
         form.flat[:: len(form) + 1] += self.q.shift
-        return 0.5 * form
+        return form, half_way
 
     def image(self) -> Array:
         """S times the basis."""
-        return self.q.outer(self._half_way) + self.q.shift * self.basis
+        return self.q.outer(self._form[1]) + self.q.shift * self.basis
 
     def rest(self, rows: Index) -> Array:
         """Rows of the R with ``P S P = S - B R' - R B'``, for P the projection off the span of B."""
-        inside = self.basis[rows]
-        return self.q.outer(self._half_way, rows) + self.q.shift * inside - inside @ self._half_form
+        inside, (form, half_way) = self.basis[rows], self._form
+        return self.q.outer(half_way, rows) + self.q.shift * inside - inside @ (0.5 * form)
 
     @cached_property
     def _alone(self) -> Array | None:
@@ -407,7 +403,7 @@ def _promising_swaps(q: Quadratic, support: Index, x: Array, score: Array, gain:
 def explained(q: Quadratic, w: Array) -> float:
     """``tr((w' w)^-1 w' S w)`` for the S the quadratic stands for."""
     gram = w.T @ w
-    return _within(gram, q.form(w) + q.shift * gram)
+    return _within(gram, q.form(w)[0] + q.shift * gram)
 
 
 def explained_by(w: Array, product: Array) -> float:

@@ -99,7 +99,7 @@ class ExactState:
                 stopped=StopReason[stopped] if stopped else None,
             )
             return cls(str(arrays["settings"]), moments, loop)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ValueError(f"These arrays are not a saved state of ExactSPCA: {error!r}.") from None
 
 
