@@ -20,7 +20,7 @@ check: .venv/.check
 # What needs more than Python: the report in a browser (Debian's chromium and chromium-driver), and Flower's processes.
 drill: .venv/.test
 	$(PIP) install -c constraints.txt --group drill -e '.[simulation]'
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile --durations=15 drills tests/federation/flower
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile --durations=15 drills tests/flower tests/study
 
 # Parts of it: make bench WHICH="machine W1 W4". One BLAS thread, so that ratios do not hang on how work is split.
 bench: .venv/.bench

@@ -2,5 +2,5 @@
 
 from importlib.util import find_spec
 
-FLOWER = ("client", "channel", "gateway", "server")
-collect_ignore = [] if find_spec("flwr") else [f"src/fedspca/federation/flower/{name}.py" for name in FLOWER]
+FLOWER = ("flower/gateway", "flower/grid_channel", "study/client_app", "study/server_app")
+collect_ignore = [] if find_spec("flwr") else [f"src/fedspca/{name}.py" for name in FLOWER]

@@ -15,7 +15,7 @@ from fedspca.federation import Aggregate
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.site import Query
-from fedspca.solvers.start import gram_product
+from fedspca.solvers.asking import gram_product
 
 Array = NDArray[np.float64]
 

@@ -20,14 +20,14 @@ import numpy as np
 from benchmarks.measure import verdict
 from fedspca.experiments.data import standardised, wdbc_star
 from fedspca.federation.channel import LocalChannel
-from fedspca.federation.flower.commands import free_port
-from fedspca.institutions.coordinator import StudyFolder
-from fedspca.institutions.engine import Engine, end_of_events
-from fedspca.institutions.run import run_study
-from fedspca.institutions.settings import JointStudy
-from fedspca.institutions.simulation import endpoints, make_simulation
+from fedspca.fit.settings import FitSettings
+from fedspca.flower.commands import free_port
 from fedspca.model import SparsePCAModel
-from fedspca.study.settings import Study
+from fedspca.study.coordinator import StudyFolder
+from fedspca.study.engine import Engine, end_of_events
+from fedspca.study.run import run_study
+from fedspca.study.settings import StudySettings
+from fedspca.study.simulation import endpoints, make_simulation
 
 BAR = 1.3
 CASES = ((830, 3, False), (830, 3, True), (20_000, 3, False), (830, 10, False), (20_000, 10, False))
@@ -82,7 +82,7 @@ def make_folder(home: Path, d: int, sites: int, *, masked: bool) -> StudyFolder:
     for number, part in enumerate(np.array_split(rows, sites)):
         files.append(str(home / f"site{number}.npy"))
         np.save(files[-1], part)
-    study = JointStudy(
+    study = StudySettings(
         name="timing",
         components=2,
         lam=190.0,
@@ -92,7 +92,7 @@ def make_folder(home: Path, d: int, sites: int, *, masked: bool) -> StudyFolder:
         port=free_port(),
         control_port=free_port(),
     )
-    return make_simulation(home / "study", study, Study(files=tuple(files), max_features=d))
+    return make_simulation(home / "study", study, FitSettings(files=tuple(files), max_features=d))
 
 
 @contextmanager

@@ -8,9 +8,9 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from fedspca.site.fixed_point import Coding, encode_terms, layout
-from fedspca.site.masking import add_masks
-from fedspca.site.masks import new_seed, public_key
+from fedspca.masking.fixed_point import Coding, encode_terms, layout
+from fedspca.masking.party import add_masks
+from fedspca.masking.secret_sharing import new_seed, public_key
 
 ENTRIES = 1_000_000
 SITES = 10

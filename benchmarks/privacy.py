@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca import ExactSPCA, LocalFederation, Site
+from fedspca.dp.accounting import Budget
+from fedspca.dp.ledger import Ledger
 from fedspca.federation.private import multiplier_of, on_terms
 from fedspca.federation.secure import secure_federation
-from fedspca.site.ledger import Budget, Ledger
 
 Array = NDArray[np.float64]
 

@@ -10,11 +10,11 @@ import textwrap
 import time
 from pathlib import Path
 
-from fedspca.federation.flower.certificates import Certificates, make_certificates, make_node_key
-from fedspca.federation.flower.commands import free_port, supernode_command
-from fedspca.federation.flower.control import Control
-from fedspca.federation.flower.processes import Process, start_gateway, start_superlink
-from fedspca.federation.flower.relay import serve
+from fedspca.flower.certificates import Certificates, make_certificates, make_node_key
+from fedspca.flower.commands import free_port, supernode_command
+from fedspca.flower.control import Control
+from fedspca.flower.processes import Process, start_gateway, start_superlink
+from fedspca.flower.relay import serve
 
 SERVER = '''\
 """The coordinator's side of a drill."""
@@ -22,7 +22,7 @@ import json, time, traceback
 from pathlib import Path
 
 from flwr.serverapp import ServerApp
-from fedspca.federation.flower.channel import FlowerChannel
+from fedspca.flower.grid_channel import FlowerChannel
 
 app = ServerApp()
 
@@ -64,7 +64,7 @@ given = "{{}}"
 """
 
 
-def write_drill(folder: Path, body: str, client: str = "fedspca.federation.flower.client:app", **modules: str) -> Path:
+def write_drill(folder: Path, body: str, client: str = "fedspca.study.client_app:app", **modules: str) -> Path:
     """A Flower app whose ServerApp runs ``body(channel, report, given)``."""
     folder.mkdir(parents=True)
     (folder / "pyproject.toml").write_text(PYPROJECT.format(name=folder.name, client=client))

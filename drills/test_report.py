@@ -13,12 +13,12 @@ from selenium.webdriver.common.keys import Keys
 
 from fedspca import ExactSPCA, LocalFederation, Policy, Site
 from fedspca.experiments.data import sites_in_order, wdbc_star
+from fedspca.fit import FitSettings
+from fedspca.fit.facts import judge
+from fedspca.fit.grid import follow_path
+from fedspca.fit.inputs import SHOWN_ALONE
 from fedspca.model import SparsePCAModel
 from fedspca.report import write_report
-from fedspca.study import Study
-from fedspca.study.facts import judge
-from fedspca.study.inputs import SHOWN_ALONE
-from fedspca.study.path import follow_path
 
 FLAGS = (
     "--headless=new",
@@ -45,7 +45,7 @@ def page(tmp_path_factory):
     ]
     federation = LocalFederation(sites)
     fitted = ExactSPCA(3, n_nonzero=8, scale=True).fit_federation(federation)
-    path = follow_path(Study(components=3), federation, [1, 3, 8, 20, 50])
+    path = follow_path(FitSettings(components=3), federation, [1, 3, 8, 20, 50])
     judged = judge(federation, sites, fitted)
     model = SparsePCAModel.from_estimator(fitted, covariance=judged.covariance, path=path, **judged.facts)
     file = tmp_path_factory.mktemp("report") / "report.html"

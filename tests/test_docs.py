@@ -20,7 +20,7 @@ def test_the_readmes_example_runs(capsys):
 
 
 def test_the_tutorial_runs_as_it_is_written(tmp_path, monkeypatch):
-    from cli.commands import fedspca
+    from helpers.commands import fedspca
 
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")

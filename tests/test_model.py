@@ -6,7 +6,7 @@ import pytest
 
 from fedspca import FASPCA, ExactSPCA
 from fedspca.model import InvalidModel, SparsePCAModel
-from study_files import NAMES, frame, make_rows
+from helpers.study_files import NAMES, frame, make_rows
 
 
 @pytest.fixture(scope="module")

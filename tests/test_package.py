@@ -24,8 +24,6 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_the_relay_pays_for_no_numbers():
     # a SuperNode starts a process for every message, so an import here is paid for in every round by every site
-    code = (
-        "import sys, fedspca.federation.flower.relay; print(sorted({'numpy', 'scipy', 'sklearn'} & set(sys.modules)))"
-    )
+    code = "import sys, fedspca.flower.relay; print(sorted({'numpy', 'scipy', 'sklearn'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from fedspca.federation.flower.certificates import make_certificates
-from fedspca.federation.flower.commands import FlowerProcessError, free_port
-from fedspca.federation.flower.control import Control
-from fedspca.federation.flower.processes import keep_supernode_running, start_gateway, tail
+from fedspca.flower.certificates import make_certificates
+from fedspca.flower.commands import FlowerProcessError, free_port
+from fedspca.flower.control import Control
+from fedspca.flower.processes import keep_supernode_running, start_gateway, tail
 
 ROUND_TRIP = """
 sites = wait_for(channel, 3)

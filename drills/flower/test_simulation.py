@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("ray")
 
-from fedspca.federation.flower.control import Control
-from fedspca.federation.flower.processes import start_simulation
+from fedspca.flower.control import Control
+from fedspca.flower.processes import start_simulation
 from flower_study import DrillRun, write_drill
 
 # there is no guard here: a site is built where its message is, from the node's number
@@ -22,12 +22,12 @@ app = ClientApp()
 
 @app.query("fedspca")
 def answer(message, context):
-    from fedspca.federation.flower import client
+    from fedspca.flower import client
 
     name = f"site{context.node_config['partition-id']}".encode()
     handle = lambda letter: name if letter == b"hello" else name + b":" + letter
     # set here, in the engine's own process: a study's data is not what this drill is about
-    sys.modules["fedspca.institutions"] = SimpleNamespace(simulated_endpoint=lambda context: handle)
+    sys.modules["fedspca.study"] = SimpleNamespace(simulated_endpoint=lambda context: handle)
     return client.answer(message, context)
 """
 BODY = """

@@ -11,13 +11,13 @@ from fedspca.estimators import ExactSPCA
 from fedspca.estimators.base import FederatedSparsePCA
 from fedspca.experiments.data import Table, sites_in_order, wdbc_star
 from fedspca.federation import LocalFederation
+from fedspca.fit.facts import judge
+from fedspca.fit.inputs import SHOWN_ALONE
+from fedspca.fit.run import versions
 from fedspca.metrics import explained_variance_ratio, n_nonzeros, reconstruction_error
 from fedspca.model import SparsePCAModel
 from fedspca.report import write_report
 from fedspca.site import Policy, Site
-from fedspca.study.facts import judge
-from fedspca.study.inputs import SHOWN_ALONE
-from fedspca.study.run import versions
 
 REPORT = Path("fedspca-demo.html")
 N_SITES = 10

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import fedspca
-from study_files import NAMES, frame, make_rows, write, write_h5ad
+from helpers.commands import fedspca
+from helpers.study_files import NAMES, frame, make_rows, write, write_h5ad
 
 HEADER, ROW = ",".join(NAMES), ",".join("1" * 8)
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import fedspca
 from fedspca.model import SparsePCAModel
-from study_files import NAMES, frame, make_rows, write
+from helpers.commands import fedspca
+from helpers.study_files import NAMES, frame, make_rows, write
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_path_marks_a_choice(study):
 def test_a_study_file_says_everything(study):
     assert fedspca("init", "north.csv", "south.parquet").code == 0
     assert "--force" in fedspca("init").err
-    assert fedspca("fit", "study.toml", "--nonzero", "3", "--no-path", "-o", "m1").code == 0
+    assert fedspca("fit", "fit.toml", "--nonzero", "3", "--no-path", "-o", "m1").code == 0
     assert fedspca(*FIT, "-o", "m2").code == 0
     for file in (study / "m1").glob("*.npy"):
         assert file.read_bytes() == (study / "m2" / file.name).read_bytes()
@@ -213,7 +213,7 @@ def test_with_json_an_interruption_is_json_too(study, monkeypatch):
     def interrupt(*_arguments, **_settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedspca.cli.fit.fit_study", interrupt)
+    monkeypatch.setattr("fedspca.cli.fit.fit_files", interrupt)
     ran = fedspca(*FIT, "-o", "m", "--json")
     assert (ran.code, json.loads(ran.out)["error"]) == (130, "Interrupted. Nothing is kept yet; begin again.")
 
@@ -274,7 +274,7 @@ def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(study):
 
 
 def test_json_is_offered_by_what_writes_files_too(study):
-    assert json.loads(fedspca("init", "north.csv", "--json").out) == {"output": "study.toml", "files": ["north.csv"]}
+    assert json.loads(fedspca("init", "north.csv", "--json").out) == {"output": "fit.toml", "files": ["north.csv"]}
     fedspca(*FIT, "-o", "model")
     assert json.loads(fedspca("report", "model", "--json").out) == {"output": "model.html", "rows_drawn": 0}
     told = json.loads(fedspca("cache", "--cache", "cache", "--json").out)

@@ -9,7 +9,7 @@ from fedspca import FASPCA, Policy, Query, SchemaMismatch, Site, SiteRefusal
 from fedspca.linalg.operators import Frame
 from fedspca.site import InvalidQuery
 from fedspca.site.queries import random_directions
-from fedspca.solvers.start import frame_arrays
+from fedspca.solvers.asking import frame_arrays
 
 D = 6
 EXACTLY = {"precision": "float64"}

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from fedspca.data import Columns, choose, open_table, read_sites
 from fedspca.site.errors import InvalidData
-from study_files import FORMATS, NAMES, frame, make_rows, write, write_h5ad
+from helpers.study_files import FORMATS, NAMES, frame, make_rows, write, write_h5ad
 
 
 def read(source, columns=None, **settings):

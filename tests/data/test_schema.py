@@ -4,7 +4,7 @@ import pytest
 from fedspca import SchemaMismatch
 from fedspca.data.profile import Profile, oddities
 from fedspca.data.schema import Schema, agree, differences
-from study_files import make_rows
+from helpers.study_files import make_rows
 
 
 def schema(*names, dtypes=None):

@@ -5,7 +5,7 @@ import pytest
 
 from fedspca import FASPCA, FSSPCA, ExactSPCA, FederationError, LocalFederation, Query, Site
 from fedspca.federation.checkpoint import CheckpointedFederation
-from study_files import NAMES, make_rows
+from helpers.study_files import NAMES, make_rows
 
 ESTIMATORS = {
     "exact": ExactSPCA(2, n_nonzero=3, scale=True),

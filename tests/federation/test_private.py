@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from fedspca import FASPCA, ExactSPCA, LocalFederation, Query, Site, SiteRefusal
+from fedspca.door.agreement import noise_among
+from fedspca.dp import noise
+from fedspca.dp.accounting import Budget
+from fedspca.dp.ledger import Ledger
 from fedspca.federation import FederationError
 from fedspca.federation.private import Privacy, PrivateFederation, make_plan
 from fedspca.federation.secure import secure_federation
-from fedspca.site import noise
+from fedspca.masking.fixed_point import Coding
 from fedspca.site.errors import SiteError
-from fedspca.site.fixed_point import Coding
-from fedspca.site.ledger import Budget, Ledger
-from fedspca.site.masked import noise_among
 
 D = 12
 

@@ -5,17 +5,18 @@ import pytest
 
 from contracts.federation import make_sites, pooled
 from fedspca import ExactSPCA, LocalFederation, Site
+from fedspca.door.agreement import Agreement
+from fedspca.door.endpoint import Endpoint
+from fedspca.door.store import FolderStore
+from fedspca.dp.accounting import Budget
+from fedspca.dp.ledger import Ledger
 from fedspca.federation.conversation import Conversation
 from fedspca.federation.journal import Journal
 from fedspca.federation.private import on_terms
 from fedspca.federation.resumable import ResumableFederation
 from fedspca.federation.secure import SecureFederation
-from fedspca.site.agreement import Agreement
-from fedspca.site.audit import Audit
-from fedspca.site.endpoint import Endpoint
-from fedspca.site.identity import Identity
-from fedspca.site.ledger import Budget, Ledger
-from fedspca.site.store import FolderStore
+from fedspca.letters.audit import Audit
+from fedspca.letters.identity import Identity
 
 RUN = "0" * 32
 
@@ -69,7 +70,7 @@ class Stopped(Exception):
 
 
 def test_sites_that_restart_and_replies_that_are_lost_change_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedspca.federation.secure.PAUSE", 0.0)
+    monkeypatch.setattr("fedspca.federation.roster.PAUSE", 0.0)
     channel = Restarting(tmp_path, (20, 11, 30, 14))
     channel.drop = lambda count, site: count % 7 == 0
     model = ExactSPCA(2, lam=3.0).fit_federation(channel.federation())

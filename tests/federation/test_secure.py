@@ -7,18 +7,19 @@ from hypothesis import strategies as st
 
 from contracts.federation import D, FederationContract, make_sites, pooled
 from fedspca import FASPCA, FSSPCA, ExactSPCA, LocalFederation, Query, Site, SiteRefusal
+from fedspca.attack.reconstruction import reconstruct
+from fedspca.door.session import Session
 from fedspca.federation import FederationError
 from fedspca.federation.conversation import Conversation, SiteLost
-from fedspca.federation.secure import Scale, SecureFederation, secure_federation
+from fedspca.federation.secure import SecureFederation, secure_federation
+from fedspca.letters.identity import Identity, split_letter
+from fedspca.letters.wire import decode
 from fedspca.linalg.operators import Frame
-from fedspca.privacy.attack import reconstruct
-from fedspca.site import masking
-from fedspca.site.endpoint import Session
-from fedspca.site.fixed_point import WIDE, Coding, decode_terms, encode_terms, layout
-from fedspca.site.identity import Identity, split_letter
-from fedspca.site.masking import threshold_of
-from fedspca.solvers.start import frame_arrays
-from fedspca.wire import decode
+from fedspca.masking import party
+from fedspca.masking.aggregator import Scale
+from fedspca.masking.fixed_point import WIDE, Coding, decode_terms, encode_terms, layout
+from fedspca.masking.party import threshold_of
+from fedspca.solvers.asking import frame_arrays
 
 STAGES = ("keys", "shares", "masked", "unmask")
 
@@ -406,8 +407,8 @@ def test_sites_that_are_asked_different_things_have_masks_that_do_not_cancel():
 
 @pytest.mark.parametrize(("on_dropout", "allowed"), [("wait", False), ("abort", False), ("continue", True)])
 def test_a_consensus_shrinks_only_where_the_owners_agreed_to_go_on(on_dropout, allowed):
-    from fedspca.site.agreement import Agreement
-    from fedspca.site.masked import _party
+    from fedspca.door.agreement import Agreement
+    from fedspca.door.masked import _party
 
     sites = make_sites(sizes=(5, 7, 9, 4))
     key = Identity.new().public
@@ -438,9 +439,9 @@ def test_a_site_that_was_not_there_cannot_be_named():
 
 def test_a_key_with_which_nothing_secret_can_be_agreed_is_refused():
     federation, _ = watched(make_sites())
-    original = masking.public_key
+    original = party.public_key
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(masking, "public_key", lambda seed: bytes(32))  # sites that all sign a point of small order
+        monkeypatch.setattr(party, "public_key", lambda seed: bytes(32))  # sites that all sign a point of small order
         with pytest.raises(SiteRefusal, match="nothing secret"):
             federation.sum(Query("moments"))
-    assert original is masking.public_key
+    assert original is party.public_key

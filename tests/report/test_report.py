@@ -10,7 +10,7 @@ from fedspca.model import SparsePCAModel
 from fedspca.report import report_html, write_report
 from fedspca.report.charts import Bar, bars, ticks
 from fedspca.report.markup import Markup, join, tag
-from study_files import frame, make_rows
+from helpers.study_files import frame, make_rows
 
 VOID = {"meta"}
 

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from fedspca import FASPCA, ExactSPCA, InvalidData, LocalFederation, Site
+from fedspca.dp.noise import augmented_gram, clipped_product, first_moments, length_counts
 from fedspca.linalg.operators import StandardisedRows, column_sums, deviations_from, missing_counts
 from fedspca.site.dask_rows import DaskRows, is_dask
-from fedspca.site.noise import augmented_gram, clipped_product, first_moments, length_counts
 
 da = pytest.importorskip("dask.array")
 

@@ -27,7 +27,7 @@ from fedspca.cli import (
 )
 from fedspca.cli.output import print_json, visible
 from fedspca.federation import FederationError
-from fedspca.federation.flower.relay import RelayError
+from fedspca.flower.relay import RelayError
 from fedspca.site.errors import SiteError
 
 app = typer.Typer(

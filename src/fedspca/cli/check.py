@@ -12,15 +12,15 @@ from fedspca.data.columns import listed
 from fedspca.data.profile import Profile, oddities
 from fedspca.federation.base import SchemaMismatch
 from fedspca.files import new_file
-from fedspca.study import Study, open_inputs
-from fedspca.study.inputs import file_features, make_sites
+from fedspca.fit import FitSettings, open_inputs
+from fedspca.fit.inputs import file_features, make_sites
 
 DISAGREE = 1
 
 
 @with_settings("data", "columns")
 def check(
-    study: Study,
+    settings: FitSettings,
     against: Annotated[Path | None, typer.Option("--against", help="A schema that another site wrote.")] = None,
     write: Annotated[Path | None, typer.Option("--write", help="Write the schema, to send to other sites.")] = None,
     force: Force = False,
@@ -38,9 +38,9 @@ def check(
 
       fedspca check south.csv --against schema.json
     """
-    schemas = {name: Schema.of(features) for name, features in file_features(study).items()}
+    schemas = {name: Schema.of(features) for name, features in file_features(settings).items()}
     agreed = {} if against is None else {f"{against}": _read_schema(against)}
-    result = _compared(study, {**agreed, **schemas})
+    result = _compared(settings, {**agreed, **schemas})
     if write is not None:
         _write_schema(write, next(iter(schemas.values())), force=force)
     if as_json:
@@ -65,7 +65,7 @@ def _write_schema(path: Path, schema: Schema, *, force: bool) -> None:
         draft.write_text(schema.to_json(), encoding="utf-8")
 
 
-def _compared(study: Study, schemas: dict[str, Schema]) -> dict[str, Any]:
+def _compared(settings: FitSettings, schemas: dict[str, Schema]) -> dict[str, Any]:
     found = differences(schemas)
     reference = next(iter(schemas))
     fatal = any(difference.fatal for difference in found)
@@ -76,12 +76,12 @@ def _compared(study: Study, schemas: dict[str, Schema]) -> dict[str, Any]:
         "oddities": [],
         "sites": {},
     }
-    if fatal and not study.common:
+    if fatal and not settings.common:
         return result
-    inputs = open_inputs(study)
-    make_sites(study, inputs)  # refuses, by name, values that no site can use
+    inputs = open_inputs(settings)
+    make_sites(settings, inputs)  # refuses, by name, values that no site can use
     profiles = {site.site: Profile.of(site.rows) for site in inputs.sites}
-    result["agree"] = True if study.common else not fatal
+    result["agree"] = True if settings.common else not fatal
     result["oddities"] = oddities(inputs.feature_names, profiles)
     result["told"] = list(inputs.told)
     result["sites"] = {

@@ -10,15 +10,15 @@ from fedspca.cli.output import console, notes, print_json, short
 from fedspca.cli.progress import FitProgress
 from fedspca.cli.show import print_loadings, summary
 from fedspca.cli.warnings import shown_warnings
+from fedspca.fit import FitSettings, Inputs, fit_files, open_inputs
 from fedspca.model import SparsePCAModel, check_free
-from fedspca.study import Inputs, Study, fit_study, open_inputs
 
 INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
 
 
 @with_settings("data", "columns", "fit", "policy")
 def fit(
-    study: Study,
+    settings: FitSettings,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write the model to.")] = Path("model"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted fit.")] = False,
     force: Force = False,
@@ -32,14 +32,14 @@ def fit(
 
       fedspca fit all.parquet --site-column hospital --exclude age -o model
 
-      fedspca fit study.toml -o model
+      fedspca fit fit.toml -o model
     """
     check_free(output, overwrite=force)
     with shown_warnings():
-        inputs = open_inputs(study)
+        inputs = open_inputs(settings)
         for sentence in inputs.told:
             notes().print(f"Note: {sentence}.", soft_wrap=True)
-        model = _fit(study, inputs, output, resume=resume, as_json=as_json)
+        model = _fit(settings, inputs, output, resume=resume, as_json=as_json)
     model.save(output, overwrite=force)
     if as_json:
         print_json({**summary(model), "model": str(output)})
@@ -52,11 +52,11 @@ def fit(
     )
 
 
-def _fit(study: Study, inputs: Inputs, output: Path, *, resume: bool, as_json: bool) -> SparsePCAModel:
+def _fit(settings: FitSettings, inputs: Inputs, output: Path, *, resume: bool, as_json: bool) -> SparsePCAModel:
     checkpoint = output.with_name(f"{output.name}.checkpoint")
-    with FitProgress(study) as progress:
+    with FitProgress(settings) as progress:
         try:
-            return fit_study(study, callback=progress, checkpoint=checkpoint, resume=resume, inputs=inputs)
+            return fit_files(settings, callback=progress, checkpoint=checkpoint, resume=resume, inputs=inputs)
         except KeyboardInterrupt:
             progress.stop()
             kept = f"The rounds so far are in {checkpoint}; go on with the same command and --resume."

@@ -1,4 +1,4 @@
-"""Options of the commands. Those that are settings of a study are made from the study's own fields."""
+"""Options of the commands. Those that are settings are made from the fields of the settings."""
 
 import csv
 import inspect
@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fedspca.study.settings import LISTS, TEXTS, Fit, Study, kind_of_setting, read_study
+from fedspca.fit.settings import LISTS, TEXTS, FitSettings, SolverSettings, kind_of_setting, read_fit_settings
 
 Files = Annotated[
     list[str],
-    typer.Argument(help="One file a site, one file with --site-column, or a study.toml.", metavar="FILES..."),
+    typer.Argument(help="One file a site, one file with --site-column, or a fit.toml.", metavar="FILES..."),
 ]
 Model = Annotated[Path, typer.Argument(help="A model's folder.", metavar="MODEL")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -32,20 +32,22 @@ SECTION_TITLES = {
 
 
 def with_settings(*sections: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the settings of these sections as options, and call it with the study that they make."""
+    """Give a command the settings of these sections as options, and call it with the settings that they make."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = [p for p in inspect.signature(command).parameters.values() if p.name != "study"]
-        settings = [about for about in fields(Study) if about.metadata["section"] in sections and about.name != "files"]
+        own = [p for p in inspect.signature(command).parameters.values() if p.name != "settings"]
+        offered = [
+            about for about in fields(FitSettings) if about.metadata["section"] in sections and about.name != "files"
+        ]
 
         def run(files: list[str], **given: Any) -> None:
             mine = {parameter.name: given.pop(parameter.name) for parameter in own}
-            command(study_of(files, given), **mine)
+            command(fit_settings(files, given), **mine)
 
         parameters = [
             inspect.Parameter("files", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Files),
             *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
-            *(_option(about) for about in settings),
+            *(_option(about) for about in offered),
         ]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -55,7 +57,9 @@ def with_settings(*sections: str) -> Callable[[Callable[..., None]], Callable[..
     return decorate
 
 
-def settings_as_options(kind: type[Fit], *sections: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def settings_as_options(
+    kind: type[SolverSettings], *sections: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the settings of these sections as options, and call it with those that were given, by name."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -77,7 +81,7 @@ def settings_as_options(kind: type[Fit], *sections: str) -> Callable[[Callable[.
     return decorate
 
 
-def _option(about: Any, settings: type[Fit] = Study) -> inspect.Parameter:
+def _option(about: Any, settings: type[SolverSettings] = FitSettings) -> inspect.Parameter:
     kind = kind_of_setting(about.name, settings)
     name = f"--{about.name.replace('_', '-')}"
     names = [f"{name}/--no-{name[2:]}" if kind is bool else name, *([SHORT[about.name]] if about.name in SHORT else [])]
@@ -93,16 +97,16 @@ def _option(about: Any, settings: type[Fit] = Study) -> inspect.Parameter:
     )
 
 
-def study_of(files: list[str], given: dict[str, Any]) -> Study:
-    """Return the study that a ``study.toml`` or a list of files and the options given make."""
-    given = _given(given, Study)
+def fit_settings(files: list[str], given: dict[str, Any]) -> FitSettings:
+    """Return the settings that a ``fit.toml`` or a list of files and the options given make."""
+    given = _given(given, FitSettings)
     if len(files) == 1 and files[0].endswith(".toml"):
-        return read_study(Path(files[0])).with_given(given)
-    return Study(files=tuple(files)).with_given(given)
+        return read_fit_settings(Path(files[0])).with_given(given)
+    return FitSettings(files=tuple(files)).with_given(given)
 
 
-def _given(options: dict[str, Any], kind: type[Fit]) -> dict[str, Any]:
-    """Return the settings that were given, each as the study holds it."""
+def _given(options: dict[str, Any], kind: type[SolverSettings]) -> dict[str, Any]:
+    """Return the settings that were given, each of its own type."""
     given = {name: value for name, value in options.items() if value is not None and value != []}
     return {name: _parsed(value, kind_of_setting(name, kind)) for name, value in given.items()}
 

@@ -11,16 +11,16 @@ from fedspca.cli.output import cells, console, print_json, print_table, table
 from fedspca.cli.warnings import shown_warnings
 from fedspca.cli.write import TableWriter, check_output
 from fedspca.federation import LocalFederation
-from fedspca.study import Study, open_inputs
-from fedspca.study.inputs import make_sites
-from fedspca.study.path import default_grid, follow_path
+from fedspca.fit import FitSettings, open_inputs
+from fedspca.fit.grid import default_grid, follow_path
+from fedspca.fit.inputs import make_sites
 
 BAR = 20
 
 
 @with_settings("data", "columns", "fit", "policy")
 def path(
-    study: Study,
+    settings: FitSettings,
     grid: Annotated[str | None, typer.Option("--grid", help="Non-zeros to try, such as 2,5,10,20.")] = None,
     choose: Annotated[
         Literal["knee", "bic", "share"],
@@ -38,14 +38,14 @@ def path(
 
       fedspca path north.csv south.csv -r 3
 
-      fedspca path study.toml --grid 2,4,8,16 --choose share -o path.csv
+      fedspca path fit.toml --grid 2,4,8,16 --choose share -o path.csv
     """
     if output is not None:
         check_output(output, force=force)
     with shown_warnings():
-        inputs = open_inputs(study)
+        inputs = open_inputs(settings)
         counts = default_grid(len(inputs.feature_names)) if grid is None else _counts(grid)
-        result = follow_path(study, LocalFederation(make_sites(study, inputs)), counts, choose)
+        result = follow_path(settings, LocalFederation(make_sites(settings, inputs)), counts, choose)
     if output is not None:
         _write(output, result)
     if as_json:

@@ -8,8 +8,8 @@ from typing import Self
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fedspca.cli.output import notes
+from fedspca.fit import FitSettings
 from fedspca.solvers.rounds import Round
-from fedspca.study import Study
 
 SEEN = 10  # rounds over which the pace of convergence is judged
 DEFAULT_TOL = 1e-6
@@ -18,8 +18,8 @@ DEFAULT_TOL = 1e-6
 class FitProgress:
     """A callback that draws one line on a terminal, and nothing elsewhere."""
 
-    def __init__(self, study: Study) -> None:
-        self._tol = study.tol or DEFAULT_TOL
+    def __init__(self, settings: FitSettings) -> None:
+        self._tol = settings.tol or DEFAULT_TOL
         self._residuals: list[tuple[float, float]] = []
         console = notes()
         self._bar = Progress(

@@ -10,11 +10,11 @@ import typer
 
 from fedspca.cli.options import AsJson, settings_as_options
 from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
-from fedspca.institutions.owner import SiteFolder
-from fedspca.institutions.words import in_words
-from fedspca.site.agreement import objections, owners_objections
-from fedspca.site.identity import fingerprint
-from fedspca.study.settings import Study
+from fedspca.door.agreement import objections, owners_objections
+from fedspca.fit.settings import FitSettings
+from fedspca.letters.identity import fingerprint
+from fedspca.study.owner import SiteFolder
+from fedspca.study.words import in_words
 
 app = typer.Typer(
     help="Take part in a study between institutions with data that stay here.",
@@ -26,7 +26,7 @@ HERE = Path("site")
 
 
 @app.command("init")
-@settings_as_options(Study, "data", "columns")
+@settings_as_options(FitSettings, "data", "columns")
 def init(
     settings: dict[str, Any],
     data: Annotated[str, typer.Argument(help="This site's rows: CSV, Parquet, h5ad, npy, …", metavar="DATA")],
@@ -38,7 +38,7 @@ def init(
 
       fedspca site init patients.parquet --id patient --exclude age
     """
-    site = SiteFolder.create(output, Study(files=(data,)).with_given(settings))
+    site = SiteFolder.create(output, FitSettings(files=(data,)).with_given(settings))
     _show_schema(site)
     console().print(
         f"Made {output}. Read {output / 'policy.toml'}: it says what this site allows. Then take the invitation that "
@@ -71,8 +71,8 @@ def join(
         console().print(f"Your key: {fingerprint(reply.public)}", soft_wrap=True)
         console().print(f"The coordinator's: {coordinator}. Compare them over the telephone.", soft_wrap=True)
     if show:
-        from fedspca.federation.flower.commands import shown
-        from fedspca.institutions.guard import node_command
+        from fedspca.flower.commands import shown
+        from fedspca.study.guard import node_command
 
         command = node_command(folder, folder.invitation, socket or Path("SOCKET"))
         console().print(shown(command), soft_wrap=True)
@@ -166,7 +166,7 @@ def released(line: Mapping[str, Any]) -> str:
 def _stay(folder: SiteFolder, socket: Path | None) -> None:
     """Stay connected, and tell what happens, until Ctrl-C."""
     try:
-        from fedspca.institutions.guard import keep_connected, keep_guard
+        from fedspca.study.guard import keep_connected, keep_guard
     except ImportError as error:
         raise ValueError(f"Studies between institutions need Flower ({error}): pip install 'fedspca[flower]'") from None
     stop = threading.Event()
@@ -189,7 +189,7 @@ def _stay(folder: SiteFolder, socket: Path | None) -> None:
 
 
 def _show_schema(folder: SiteFolder) -> None:
-    from fedspca.study.inputs import open_inputs
+    from fedspca.fit.inputs import open_inputs
 
     inputs = open_inputs(folder.data)
     rows, names = inputs.sites[0].rows.shape[0], inputs.feature_names

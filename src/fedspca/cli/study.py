@@ -11,11 +11,11 @@ from fedspca.cli.fit import INTERRUPTED
 from fedspca.cli.options import AsJson, settings_as_options
 from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
 from fedspca.cli.show import print_loadings, summary
-from fedspca.institutions.coordinator import StudyFolder
-from fedspca.institutions.settings import JointStudy
+from fedspca.fit.settings import FitSettings
+from fedspca.letters.identity import fingerprint
 from fedspca.model import SparsePCAModel
-from fedspca.site.identity import fingerprint
-from fedspca.study.settings import Study
+from fedspca.study.coordinator import StudyFolder
+from fedspca.study.settings import StudySettings
 
 app = typer.Typer(
     help="Lead a study between institutions: data stay where they are.", no_args_is_help=True, rich_markup_mode="rich"
@@ -26,7 +26,7 @@ Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for sites t
 
 
 @app.command("init")
-@settings_as_options(JointStudy, "study", "fit", "federation", "privacy")
+@settings_as_options(StudySettings, "study", "fit", "federation", "privacy")
 def init(settings: dict[str, Any], folder: Folder = HERE) -> None:
     """Make the folder of a new study: settings, keys, certificates, and an invitation to each site.
 
@@ -34,7 +34,7 @@ def init(settings: dict[str, Any], folder: Folder = HERE) -> None:
 
       fedspca study init heart --sites north,south,east --host pca.example.org -r 3 --nonzero 10
     """
-    study = JointStudy(name=folder.name).with_given(settings)
+    study = StudySettings(name=folder.name).with_given(settings)
     made = StudyFolder.create(folder, study)
     say = console()
     say.print(f"Made {folder}. Read {folder / 'study.toml'}; owners will sign what is in it.", soft_wrap=True)
@@ -68,7 +68,7 @@ def start(
     """Start the study's server, so that sites can connect."""
     engine = _engine(StudyFolder(folder))
     if show:
-        from fedspca.federation.flower.commands import shown
+        from fedspca.flower.commands import shown
 
         for command in engine.commands():
             console().print(shown(command), soft_wrap=True)
@@ -142,7 +142,7 @@ def stop(folder: Folder = HERE) -> None:
 
 
 @app.command("simulate")
-@settings_as_options(Study, "data", "columns")
+@settings_as_options(FitSettings, "data", "columns")
 def simulate(
     settings: dict[str, Any],
     files: Annotated[list[str], typer.Argument(help="The tables, one a site.", metavar="FILES...")],
@@ -162,12 +162,12 @@ def simulate(
     """
     if find_spec("flwr") is None or find_spec("ray") is None:  # Flower itself would say so in a log only
         raise ValueError("A trial study needs Flower's simulation engine: pip install 'fedspca[simulation]'")
-    from fedspca.federation.flower.commands import free_port
-    from fedspca.institutions.simulation import make_simulation
+    from fedspca.flower.commands import free_port
+    from fedspca.study.simulation import make_simulation
 
     fit = {"components": components, "nonzero": nonzero, "lam": lam, "solver": solver, "masked": masked}
-    study = JointStudy(name=output.name, min_sites=min(3, len(files)), control_port=free_port()).with_given(fit)
-    folder = make_simulation(output, study, Study(files=tuple(files)).with_given(settings))
+    study = StudySettings(name=output.name, min_sites=min(3, len(files)), control_port=free_port()).with_given(fit)
+    folder = make_simulation(output, study, FitSettings(files=tuple(files)).with_given(settings))
     engine = _engine(folder, simulated=True)
     engine.start()
     try:
@@ -210,7 +210,7 @@ def _follow(study: StudyFolder, engine: Any, action: str, *, as_json: bool) -> N
 
 
 def _happening(study: StudyFolder, engine: Any, action: str) -> Any:
-    from fedspca.institutions.engine import end_of_events
+    from fedspca.study.engine import end_of_events
 
     start = end_of_events(study)
     return engine.follow(engine.begin(action), start)
@@ -231,7 +231,7 @@ def _show(event: Mapping[str, Any]) -> None:
 
 def _engine(study: StudyFolder, *, simulated: bool = False) -> Any:
     try:
-        from fedspca.institutions.engine import Engine
+        from fedspca.study.engine import Engine
     except ImportError as error:
         raise ValueError(f"Studies between institutions need Flower ({error}): pip install 'fedspca[flower]'") from None
     return Engine(study, simulated=simulated)

@@ -3,6 +3,6 @@
 from fedspca.estimators.exact import ExactSPCA
 from fedspca.estimators.faspca import FASPCA
 from fedspca.estimators.fsspca import FSSPCA
-from fedspca.estimators.path import PathModel, SparsityPath
+from fedspca.estimators.sparsity_path import PathModel, SparsityPath
 
 __all__ = ["FASPCA", "FSSPCA", "ExactSPCA", "PathModel", "SparsityPath"]

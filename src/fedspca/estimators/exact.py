@@ -12,14 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from fedspca.estimators.base import FederatedSparsePCA, Found
-from fedspca.estimators.path import PathModel, SparsityPath
+from fedspca.estimators.sparsity_path import PathModel, SparsityPath
 from fedspca.federation import Federation
 from fedspca.linalg import nystrom
 from fedspca.linalg.rotations import canonical_order
 from fedspca.solvers.exact import loop
 from fedspca.solvers.exact.cardinality import Cardinality
 from fedspca.solvers.exact.driver import penalised_objective, run
-from fedspca.solvers.exact.path import PathPoint, follow
+from fedspca.solvers.exact.grid import PathPoint, follow
 from fedspca.solvers.exact.penalised import Penalised
 from fedspca.solvers.exact.problem import Problem
 from fedspca.solvers.exact.state import ExactState

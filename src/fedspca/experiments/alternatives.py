@@ -12,8 +12,8 @@ from fedspca.experiments.data import standardised
 from fedspca.federation import Federation
 from fedspca.metrics import reconstruction_error
 from fedspca.site import Query
+from fedspca.solvers.asking import frame_arrays
 from fedspca.solvers.standardise import standardise
-from fedspca.solvers.start import frame_arrays
 
 Array = NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from fedspca.site.endpoint import Endpoint
+from fedspca.door.endpoint import Endpoint
 
 
 class Channel(Protocol):

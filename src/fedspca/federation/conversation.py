@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.door.agreement import Agreement
 from fedspca.federation.channel import Channel
-from fedspca.site.agreement import Agreement
+from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
+from fedspca.letters.wire import Message, WireError, decode, encode
 from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
-from fedspca.site.identity import Identity, InvalidSignature, signed_payload
-from fedspca.wire import Message, WireError, decode, encode
 
 Content: TypeAlias = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
 

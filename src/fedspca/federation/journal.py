@@ -13,8 +13,8 @@ import numpy as np
 
 from fedspca.federation.base import Aggregate, FederationError
 from fedspca.files import new_file
-from fedspca.site.question import Query, fingerprint
-from fedspca.wire import Message, WireError, decode, encode
+from fedspca.letters.wire import Message, WireError, decode, encode
+from fedspca.site.question import Query, query_hash
 
 IDENTITY = "study.json"
 VERSION = 1
@@ -58,7 +58,7 @@ class Journal:
 
     def keep(self, number: int, query: Query, answer: Aggregate | None, after: Message | None = None) -> None:
         """Keep a round: what was asked, the sum (None if a site was lost), and where the federation then stood."""
-        fields: dict[str, Any] = {"number": number, "query": fingerprint(query), "numbers": None}
+        fields: dict[str, Any] = {"number": number, "query": query_hash(query), "numbers": None}
         arrays: dict[str, Any] = {}
         if answer is not None:
             fields["numbers"] = [answer.n_sites, answer.bytes_up, answer.bytes_down]
@@ -72,7 +72,7 @@ class Journal:
     def kept(self, number: int, query: Query) -> tuple[Aggregate | None, Message | None]:
         """Return what was written down of a round, if it asked this question."""
         message = self._read(number)
-        if message.fields["query"] != fingerprint(query):
+        if message.fields["query"] != query_hash(query):
             raise InvalidCheckpoint(
                 f"{self.folder}: round {number} asks something else than before, so this checkpoint cannot be "
                 "continued. It may be of another version, or another machine. Begin anew without --resume."

@@ -14,15 +14,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.door.agreement import COLLUDING, Agreement, noise_among
+from fedspca.dp.accounting import Budget, Cost, epsilon_of
+from fedspca.dp.noise import unpacked
 from fedspca.federation.base import Aggregate, Around, Federation, FederationError
-from fedspca.linalg.operators import DeflatedRows, Frame
+from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
-from fedspca.site.agreement import Agreement
-from fedspca.site.ledger import Budget, Cost, epsilon_of
-from fedspca.site.masked import COLLUDING, noise_among
-from fedspca.site.noise import unpacked
-from fedspca.site.queries import QUERIES, random_directions
-from fedspca.site.question import Query, Scalar, State
+from fedspca.site.queries import AVERAGED, QUERIES, random_directions
+from fedspca.site.question import Query, Scalar, SiteData, State
 
 Array = NDArray[np.float64]
 
@@ -32,7 +31,6 @@ FOR_MOMENTS = 0.10
 OFFSET = 0.2  # the constant beside a row, relative to the clip: the number of rows costs 4 % of the noise
 GRID_BITS = 28  # units of the grid in one standard deviation, as a power of two
 LENGTHS = 49
-CONSENSUS = frozenset({"faspca_step", "fsspca_step"})
 QUANTILE = 0.5  # the shorter rows are made, the less noise; half of them keep their length
 
 
@@ -159,7 +157,7 @@ def multiplier_of(budget: Budget, entries: int = 0) -> float:
     """Return the noise with which a release of so many entries spends the whole budget, by dp-accounting."""
     from dp_accounting import get_sigma_gaussian
 
-    # what noise on integers costs of δ; see fedspca.site.noise.cost and fedspca.site.ledger.epsilon_of
+    # what noise on integers costs of δ; see fedspca.dp.noise.cost and fedspca.dp.accounting.epsilon_of
     slack = (1 + math.exp(min(budget.epsilon, 700.0))) * entries / (20 * 4.0**GRID_BITS)
     if slack > budget.delta / 2:
         raise ValueError(
@@ -264,7 +262,7 @@ class PrivateFederation(Around):
         """Answer a solver's question from what was released; no site is asked again."""
         release = self.released()
         (up, down), self._traffic = self._traffic, [0, 0]  # the round that spent the budget shows what it took
-        sites = 1 if query.name in CONSENSUS else self.n_sites  # what was released consents with itself
+        sites = 1 if query.name in AVERAGED else self.n_sites  # an average over one: the release itself
         return Aggregate(self._answer(release, query), sites, up, down)
 
     # -- spending -----------------------------------------------------------------------------------------------------
@@ -278,12 +276,13 @@ class PrivateFederation(Around):
         grid = max(0, GRID_BITS - math.floor(math.log2(sigma / math.sqrt(self._among))))
         about = {**scalars, "grid": grid, "among": self._among}
         d = len(self.feature_names)
-        question = QUERIES[name]
-        draft = question.cost(d, Query(name, arrays, {**about, "sigma": sigma}))  # type: ignore[misc]
+        price = QUERIES[name].cost
+        assert price is not None  # every planned release has noise
+        draft = price(d, Query(name, arrays, {**about, "sigma": sigma}))
         sigma *= multiplier / draft.multiplier  # rounding and margins are paid for by a little more noise
         query = Query(name, arrays, {**about, "sigma": sigma})
         answer = self._federation.sum(query)
-        cost = question.cost(d, query)  # type: ignore[misc]
+        cost = price(d, query)
         self._costs.setdefault(name, []).append(cost)
         self._traffic = [self._traffic[0] + answer.bytes_up, self._traffic[1] + answer.bytes_down]
         (released,) = answer.arrays.values()
@@ -342,53 +341,58 @@ class PrivateFederation(Around):
         if query.name == "deviations":
             shift = mean - query.arrays["mean"]
             return {"offsets": release.rows * shift, "squares": spread + release.rows * shift**2}
-        seen = _ReleasedRows(release, mean, self.scale, d)
+        seen = _ReleasedData(release, mean, self.scale)
         if query.name == "row_errors":
             return self._row_errors(release, seen, query)
-        self._state, terms = QUERIES[query.name].answer(seen, self._state, query)  # type: ignore[arg-type]
+        self._state, terms = QUERIES[query.name].answer(seen, self._state, query)
         return {name: np.asarray(value, np.float64) for name, value in terms.items()}
 
-    def _row_errors(self, release: Release, seen: "_ReleasedRows", query: Query) -> dict[str, Array]:
+    def _row_errors(self, release: Release, seen: "_ReleasedData", query: Query) -> dict[str, Array]:
         """Σe and Σe² of squared reconstruction errors as Gaussian rows with the released covariance would have them."""
         frame = Frame(*(query.arrays[name] for name in ("mean", "scale", "removed")))
-        standardised = seen.seen_in(frame).standardised
-        root = project_out(query.arrays["directions"], standardised.root(release))  # type: ignore[attr-defined]
+        root = project_out(query.arrays["directions"], seen.gram_in(frame).root())
         inner = root.T @ root
         total = float(np.trace(inner))
         spread = 2.0 * float(np.vdot(inner, inner)) / release.rows
         return {"errors": np.array(total), "squares": np.array(spread + total**2 / release.rows)}
 
 
-class _ReleasedRows:
-    """Stands where a site's rows would stand, so that the questions' own functions answer from the release."""
+class _ReleasedData(SiteData):
+    """A release in the place of a site's data, so that the questions' own functions answer from it."""
 
-    def __init__(self, release: Release, mean: Array, scale: Array, d: int) -> None:
-        self.site = "released"
-        self.rows = np.broadcast_to(np.zeros(()), (max(2, round(release.rows)), d))
+    def __init__(self, release: Release, mean: Array, scale: Array) -> None:
+        super().__init__("released", np.zeros((0, len(mean))))  # there are no rows to look at
         self._release, self._mean, self._scale = release, mean, scale
 
-    def seen_in(self, frame: Frame, expected: int = 0) -> DeflatedRows:
+    def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
         """Return the released matrix in this frame, as the operator that rows would be."""
-        seen = _ReleasedGram(self._release, (self._mean - frame.mean) / frame.scale, self._scale / frame.scale, frame)
-        return DeflatedRows(seen, frame.removed, expected)  # type: ignore[arg-type]
+        return DeflatedRows(self.gram_in(frame), frame.removed, expected)
+
+    def gram_in(self, frame: Frame) -> "_ReleasedGram":
+        """Return the released second moments about the frame's mean and in its units."""
+        return _ReleasedGram(self._release, (self._mean - frame.mean) / frame.scale, self._scale / frame.scale)
 
 
+@dataclass(frozen=True)
 class _ReleasedGram:
     """D(S + n δδᵀ)D: the released second moments, about another mean and in other units."""
 
-    def __init__(self, release: Release, shift: Array, ratio: Array, frame: Frame) -> None:
-        self._release, self._shift, self._ratio = release, shift, ratio
-        self.mean, self.scale = frame.mean, frame.scale
+    release: Release
+    shift: Array
+    ratio: Array
 
-    def gram_product(self, x: Array, _expected: int = 0) -> Array:
-        """Multiply."""
-        inner = self._release.product(self._ratio[:, None] * x)
-        return np.asarray(self._ratio[:, None] * inner + self._release.rows * np.outer(self._shift, self._shift @ x))
+    @property
+    def n_features(self) -> int:
+        return len(self.shift)
 
-    def root(self, release: Release) -> Array:
+    def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:  # noqa: ARG002 - rows make use of it
+        inner = self.release.product(self.ratio[:, None] * x)
+        return np.asarray(self.ratio[:, None] * inner + self.release.rows * np.outer(self.shift, self.shift @ x))
+
+    def root(self) -> Array:
         """Return a matrix whose product with its transpose this is."""
-        scaled = self._ratio[:, None] * (release.vectors * np.sqrt(release.values))
-        return np.hstack([scaled, math.sqrt(release.rows) * self._shift[:, None]])
+        scaled = self.ratio[:, None] * (self.release.vectors * np.sqrt(self.release.values))
+        return np.hstack([scaled, math.sqrt(self.release.rows) * self.shift[:, None]])
 
 
 def _symmetric_model(block: Array, product: Array) -> tuple[Array, Array]:

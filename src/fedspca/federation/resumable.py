@@ -4,9 +4,9 @@ from typing import Protocol
 
 from fedspca.federation.base import Aggregate, Around, Federation
 from fedspca.federation.journal import Journal
-from fedspca.federation.remote import RosterChanged
+from fedspca.federation.roster import RosterChanged
+from fedspca.letters.wire import Message
 from fedspca.site.question import Query
-from fedspca.wire import Message
 
 
 class Conversing(Federation, Protocol):

@@ -1,9 +1,28 @@
-"""Who takes part in a run between machines, and who was lost."""
+"""Who takes part in a run between machines, and what happens when a site is lost: it is decided here and nowhere else.
 
-from collections.abc import Callable
+The study's choice is ``on_dropout``. ``wait``: the others' answers are kept and the lost site is asked again until the
+study's patience ends. ``abort``: the study stops and names it. ``continue``: the study goes on without it, if enough
+sites are left and the question allows it.
+"""
 
-from fedspca.federation.conversation import Conversation
-from fedspca.site.agreement import Agreement
+import time
+from collections.abc import Callable, Mapping
+
+from fedspca.door.agreement import Agreement
+from fedspca.federation.base import FederationError
+from fedspca.federation.conversation import Conversation, SiteLost
+from fedspca.site.question import Query
+
+PAUSE = 1.0
+
+
+class RosterChanged(FederationError):
+    """A site was lost and the study goes on without it: what was learned with it no longer counts."""
+
+    def __init__(self, lost: Mapping[str, str]) -> None:
+        told = "; ".join(f"site {site!r} was lost ({reason.rstrip('.')})" for site, reason in lost.items())
+        super().__init__(f"The study goes on with fewer sites: {told}.")
+        self.lost = dict(lost)
 
 
 class Roster:
@@ -39,10 +58,52 @@ class Roster:
 
     @property
     def agreement(self) -> Agreement:
-        """The terms of the study."""
+        """The agreement of the study."""
         return self._conversation.agreement
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The features that the sites agreed on."""
         return self.agreement.features
+
+    # -- what happens when sites are lost -----------------------------------------------------------------------------
+
+    def _patience_ends(self) -> float:
+        """Return until when lost sites are waited for, if the study waits."""
+        return time.monotonic() + self.agreement.patience
+
+    def _asked_again(self, lost: Mapping[str, str], query: Query, until: float) -> bool:
+        """Settle what happens to sites that did not answer: True to ask them again, False to go on without them."""
+        if self.agreement.on_dropout == "continue":
+            self._leave_out(lost, query)
+            return False
+        self._wait_or_stop(lost, query, until)
+        return True
+
+    def _wait_or_stop(self, lost: Mapping[str, str], query: Query, until: float, purpose: str = "") -> None:
+        """Wait a little for the lost sites, or raise :class:`SiteLost` if the study does not wait any longer."""
+        site, reason = next(iter(lost.items()))
+        if self.agreement.on_dropout != "wait" or time.monotonic() >= until:
+            raise SiteLost(site, query.name, reason)
+        self._notice(f"Round {self._round}: waiting for {', '.join(lost)}{purpose} ({reason})")
+        time.sleep(PAUSE)
+
+    def _leave_out(self, lost: Mapping[str, str], query: Query) -> None:
+        """Go on without the lost sites, or raise :class:`SiteLost` where that may not be."""
+        left = tuple(site for site in self.sites if site not in lost)
+        site, reason = next(iter(lost.items()))
+        if len(left) < self._fewest():
+            reason = f"{reason} The {len(left)} sites left are fewer than the {self._fewest()} needed."
+            raise SiteLost(site, query.name, reason)
+        if (objection := self._objection_to_fewer(query)) is not None:
+            raise SiteLost(site, query.name, f"{reason} {objection}")
+        self.sites, self.lost = left, {**self.lost, **lost}
+        self._notice(f"Round {self._round}: going on without {', '.join(lost)} ({reason})")
+
+    def _fewest(self) -> int:
+        """Return with how many sites a sum may be taken."""
+        return self.agreement.min_sites
+
+    def _objection_to_fewer(self, query: Query) -> str | None:  # noqa: ARG002 - masks have one
+        """Return why this question may not be summed over fewer sites than those before it, or None."""
+        return None

@@ -1,45 +1,38 @@
 """The coordinator's side of secure aggregation: it learns the sum of the sites' terms and nothing else.
 
-See :mod:`fedspca.site.masking` for the steps. A round is two exchanges, ``masked`` and ``unmask``; before the first one
-come ``keys`` and ``shares``. What a lost site did is undone with the help of the others, once, over one set of sites.
+See :mod:`fedspca.masking.messages` for the steps. A round is two exchanges, ``masked`` and ``unmask``; before the first
+one come ``keys`` and ``shares``. What a lost site did is undone with the help of the others, once, over one set of
+sites.
 """
 
 import secrets
-import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.federation.base import Aggregate, Array, FederationError, check_same_features
+from fedspca.door.agreement import Agreement
+from fedspca.door.endpoint import Endpoint
+from fedspca.door.session import put_question
+from fedspca.door.store import MemoryStore
+from fedspca.federation.base import Aggregate, FederationError, check_same_features
 from fedspca.federation.channel import LocalChannel
-from fedspca.federation.conversation import Content, Conversation, Replies, SiteLost
+from fedspca.federation.conversation import Content, Conversation
 from fedspca.federation.roster import Roster
-from fedspca.site.agreement import Agreement
-from fedspca.site.endpoint import Endpoint, put_question
+from fedspca.letters.identity import Identity
+from fedspca.letters.wire import Message, WireError
+from fedspca.masking.aggregator import RoundSecrets, Scale, check_reply, collected, stacked, unmasked
+from fedspca.masking.fixed_point import Coding, FixedPointOverflow, Segment, Words, add_into, decode_terms, layout
+from fedspca.masking.messages import KEYS, MASKED, SHARES, UNMASK
+from fedspca.masking.party import masks_are_for, rows_of_bytes, surviving_questions, threshold_of
+from fedspca.masking.secret_sharing import SEED, BrokenSecret
 from fedspca.site.errors import InvalidQuery
-from fedspca.site.fixed_point import WIDE, Coding, FixedPointOverflow, Segment, Words, add_into, decode_terms, layout
-from fedspca.site.identity import Identity
-from fedspca.site.masking import SURVIVES, own_key, pair_key, rows_of_bytes, tag_of, threshold_of
-from fedspca.site.masks import KEY, SEALED, SEED, derive, join, key_stream, public_key
-from fedspca.site.queries import QUERIES, random_directions
+from fedspca.site.queries import QUERIES
 from fedspca.site.question import Query
 from fedspca.site.site import Site
-from fedspca.site.store import MemoryStore
-from fedspca.wire import Message, WireError
 
-PAUSE = 1.0
-
-
-class Secrets(NamedTuple):
-    """What the sites shared for a round: who they are, their keys and commitments, and sealed letters to each other."""
-
-    sites: tuple[str, ...]
-    keys: dict[str, bytes]
-    commitments: dict[str, bytes]
-    letters: dict[str, NDArray[np.uint8]]  # by sender: one row for each of `recipients`
-    recipients: tuple[str, ...]
+ONE_LIES = "One of the sites that helped to unmask did not keep to the protocol. Begin a new run."
 
 
 class SecureFederation(Roster):
@@ -62,7 +55,7 @@ class SecureFederation(Roster):
             )
         self._certificates: dict[str, NDArray[np.uint8]] = {}
         self._introduced = False  # whether sites have seen each other's certificates
-        self._ready: Secrets | None = None
+        self._ready: RoundSecrets | None = None
         self._scale = Scale()
 
     def sum(self, query: Query) -> Aggregate:
@@ -73,12 +66,13 @@ class SecureFederation(Roster):
         if ready is None or ready.sites != self.sites:
             ready = self._share_secrets(query)
         contents = self._questions(ready, query, codings)
-        answers = self._gather("masked", contents, query, segments[-1].stop)
-        self._ready = _collected(answers, ready.sites)
-        about = tag_of(query, codings, ready.sites)
-        total = self._unmasked(ready, answers, segments, query, about)
+        answers = self._gather(MASKED, contents, query, segments[-1].stop)
+        self._ready = collected(answers, ready.sites)
+        about = masks_are_for(query, codings, ready.sites)
         try:
-            arrays = decode_terms(total, segments)
+            arrays = decode_terms(self._unmasked(ready, answers, segments, query, about), segments)
+        except BrokenSecret as error:
+            raise FederationError(f"{query.name!r}: {error} {ONE_LIES}") from None
         except FixedPointOverflow as error:
             raise FederationError(f"{query.name!r}: {error} Check the units of the columns.") from None
         self._scale.learn(query, arrays)
@@ -99,10 +93,10 @@ class SecureFederation(Roster):
         codings = self._scale.codings(query, len(self.agreement.sites))
         return codings, layout(QUERIES[query.name].shapes(d, query), codings)
 
-    def _share_secrets(self, query: Query) -> Secrets:
+    def _share_secrets(self, query: Query) -> RoundSecrets:
         """Have the sites share secrets for the round to come, and before the first one show each other their keys."""
         if not self._certificates:
-            keys = self._gather("keys", dict.fromkeys(self.sites, ({}, {})), query)
+            keys = self._gather(KEYS, dict.fromkeys(self.sites, ({}, {})), query)
             self._certificates = {site: message.arrays["certificate"] for site, message in keys.items()}
         fields: dict[str, Any] = {"sites": list(self.sites)}
         arrays: dict[str, NDArray[Any]] = {}
@@ -110,16 +104,16 @@ class SecureFederation(Roster):
             fields["lengths"] = [len(self._certificates[site]) for site in self.sites]
             arrays["certificates"] = np.concatenate([self._certificates[site] for site in self.sites])
         asked = self.sites
-        shares = self._gather("shares", dict.fromkeys(asked, (fields, arrays)), query)
+        shares = self._gather(SHARES, dict.fromkeys(asked, (fields, arrays)), query)
         self._introduced = True
-        return _collected(shares, asked)
+        return collected(shares, asked)
 
-    def _questions(self, ready: Secrets, query: Query, codings: Mapping[str, Coding]) -> dict[str, Content]:
+    def _questions(self, ready: RoundSecrets, query: Query, codings: Mapping[str, Coding]) -> dict[str, Content]:
         """Return what each site is sent: the question, everyone's keys, and the letters to it."""
         fields, arrays = put_question(query)
         fields |= {"coding": {name: list(coding) for name, coding in codings.items()}, "present": list(ready.sites)}
-        keys = _stacked(ready.keys[site] for site in ready.sites)
-        commitments = _stacked(ready.commitments[site] for site in ready.sites)
+        keys = stacked(ready.keys[site] for site in ready.sites)
+        commitments = stacked(ready.commitments[site] for site in ready.sites)
         contents: dict[str, Content] = {}
         for site in ready.sites:
             column = ready.recipients.index(site)
@@ -128,7 +122,7 @@ class SecureFederation(Roster):
         return contents
 
     def _unmasked(
-        self, ready: Secrets, answers: Mapping[str, Message], segments: list[Segment], query: Query, about: str
+        self, ready: RoundSecrets, answers: Mapping[str, Message], segments: list[Segment], query: Query, about: str
     ) -> Words:
         """Take the masks off the sum of those who answered."""
         survivors = sorted(answers)
@@ -138,83 +132,57 @@ class SecureFederation(Roster):
         fields = {"survivors": survivors, "query": query.name}
         shares = self._helped(dict.fromkeys(survivors, (fields, {})), query, len(ready.sites))
         context = (self.agreement.hash, self._conversation.run, self._round, about)
-        for row, site in enumerate(ready.sites):
-            mine = {ready.recipients.index(helper): rows[row].tobytes() for helper, rows in shares.items()}
-            seed = join(mine, self.threshold)
-            if site in answers:
-                if derive(seed, "commitment") != ready.commitments[site]:
-                    raise FederationError(
-                        f"The shares of site {site!r}'s seed do not fit together: a site tells another."
-                    )
-                add_into(total, key_stream(own_key(seed, context), len(total)), segments, subtract=True)
-                continue
-            if public_key(seed) != ready.keys[site]:
-                raise FederationError(f"The shares of site {site!r}'s key do not fit together: a site tells another.")
-            for other in survivors:  # they added or subtracted a mask that the lost site did not take away
-                mask = key_stream(pair_key(seed, ready.keys[other], site, other, context), len(total))
-                add_into(total, mask, segments, subtract=other < site)
-        return total
+        return unmasked(total, segments, ready, survivors, shares, self.threshold, context)
 
     # -- lost sites ---------------------------------------------------------------------------------------------------
 
     def _gather(self, kind: str, contents: Mapping[str, Content], query: Query, length: int = 0) -> dict[str, Message]:
         """Ask for something that every site has to give, and settle what happens if one is lost."""
-        agreement = self.agreement
         answers: dict[str, Message] = {}
-        until = time.monotonic() + agreement.patience
-        waiting = dict(contents)
+        waiting, until = dict(contents), self._patience_ends()
         while waiting:
             replies = self._conversation.ask(kind, self._round, waiting, kind)
-            answers |= _well_formed(kind, replies, len(contents), length)
-            waiting = {site: content for site, content in contents.items() if site not in answers}
-            if not waiting:
+            lost = dict(replies.lost)
+            for site, message in replies.answered.items():
+                try:
+                    check_reply(kind, message, len(contents), length)
+                    answers[site] = message
+                except WireError as error:
+                    lost[site] = str(error)
+            if not lost or not self._asked_again(lost, query, until):
                 break
-            site = next(iter(waiting))
-            reason = replies.lost[site]
-            if agreement.on_dropout == "continue":
-                self._go_on_without(tuple(waiting), reason, query)
-                break
-            if agreement.on_dropout == "abort" or time.monotonic() >= until:
-                raise SiteLost(site, query.name, reason)
-            self._notice(f"Round {self._round}: waiting for {', '.join(waiting)} ({reason})")
-            time.sleep(PAUSE)
+            waiting = {site: contents[site] for site in lost}
         return {site: answers[site] for site in sorted(answers)}
 
     def _helped(self, contents: Mapping[str, Content], query: Query, sites: int) -> dict[str, NDArray[np.uint8]]:
         """Ask for shares of every site's secret; enough helpers will do, whatever becomes of the others."""
-        agreement = self.agreement
-        until = time.monotonic() + agreement.patience
+        until = self._patience_ends()
         told: dict[str, NDArray[np.uint8]] = {}
         while True:
             waiting = {site: content for site, content in contents.items() if site not in told}
-            replies = self._conversation.ask("unmask", self._round, waiting, "unmask")
+            replies = self._conversation.ask(UNMASK, self._round, waiting, UNMASK)
+            lost = dict(replies.lost)
             for site, message in replies.answered.items():
                 try:
                     told[site] = rows_of_bytes(message, "shares", SEED, sites)
                 except WireError as error:
-                    replies.lost[site] = str(error)
+                    lost[site] = str(error)
             if len(told) >= self.threshold:
                 return told
-            site, reason = next(iter(replies.lost.items()))
-            if agreement.on_dropout != "wait" or time.monotonic() >= until:
-                reason = f"{reason} {len(told)} sites can unmask nothing where {self.threshold} are needed."
-                raise SiteLost(site, query.name, reason)
-            self._notice(f"Round {self._round}: waiting for {', '.join(replies.lost)} to unmask ({reason})")
-            time.sleep(PAUSE)
+            needed = f"{len(told)} sites can unmask nothing where {self.threshold} are needed."
+            lost = {site: f"{reason} {needed}" for site, reason in lost.items()}
+            self._wait_or_stop(lost, query, until, purpose=" to unmask")
 
-    def _go_on_without(self, lost: tuple[str, ...], reason: str, query: Query) -> None:
-        left = tuple(site for site in self.sites if site not in lost)
-        if len(left) < self.threshold:
-            reason = f"{reason} The {len(left)} sites left are fewer than the {self.threshold} needed."
-            raise SiteLost(lost[0], query.name, reason)
-        if self._round > 1 and query.name not in SURVIVES:
-            reason = (
-                f"{reason} To begin again without it would show its terms as the difference of two sums, so under "
-                "masks the study waits for it, or a new one is agreed on without it."
-            )
-            raise SiteLost(lost[0], query.name, reason)
-        self.sites, self.lost = left, {**self.lost, **dict.fromkeys(lost, reason)}
-        self._notice(f"Round {self._round}: going on without {', '.join(lost)} ({reason})")
+    def _fewest(self) -> int:
+        return self.threshold
+
+    def _objection_to_fewer(self, query: Query) -> str | None:
+        if self._round == 1 or query.name in surviving_questions(self.agreement.on_dropout):
+            return None
+        return (
+            "To begin again without it would show its terms as the difference of two sums, so under masks the study "
+            "waits for it, or a new one is agreed on without it."
+        )
 
     # -- between two starts of the coordinator ------------------------------------------------------------------------
 
@@ -227,8 +195,8 @@ class SecureFederation(Roster):
         arrays: dict[str, NDArray[Any]] = dict(self._scale.arrays)
         if self._ready is not None:
             fields |= {"ready": list(self._ready.sites), "recipients": list(self._ready.recipients)}
-            arrays["keys"] = _stacked(self._ready.keys[site] for site in self._ready.sites)
-            arrays["commitments"] = _stacked(self._ready.commitments[site] for site in self._ready.sites)
+            arrays["keys"] = stacked(self._ready.keys[site] for site in self._ready.sites)
+            arrays["commitments"] = stacked(self._ready.commitments[site] for site in self._ready.sites)
             arrays["letters"] = np.stack([self._ready.letters[site] for site in self._ready.sites])
         return Message("rounds", fields, arrays)
 
@@ -244,7 +212,7 @@ class SecureFederation(Roster):
         if "ready" in fields:
             parts = [arrays.pop(name) for name in ("keys", "commitments", "letters")]
             by_site = list(zip(fields["ready"], *parts, strict=True))
-            self._ready = Secrets(
+            self._ready = RoundSecrets(
                 tuple(fields["ready"]),
                 {site: key.tobytes() for site, key, _, _ in by_site},
                 {site: commitment.tobytes() for site, _, commitment, _ in by_site},
@@ -252,45 +220,6 @@ class SecureFederation(Roster):
                 tuple(fields["recipients"]),
             )
         self._scale = Scale(arrays)
-
-
-class Scale:
-    """How terms become integers, from what the sums so far have told: bounds, where they are known, else wide words."""
-
-    def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
-        self.arrays: dict[str, Array] = dict(arrays or {})  # rows, and the squares about a mean
-
-    def learn(self, query: Query, sums: Mapping[str, Array]) -> None:
-        """Remember what bounds later sums."""
-        if query.name == "moments":
-            self.arrays["rows"] = np.atleast_1d(sums["rows"])
-        elif query.name == "deviations" and "rows" in self.arrays:
-            self.arrays |= {"squares": sums["squares"], "mean": query.arrays["mean"]}
-
-    def codings(self, query: Query, sites: int) -> dict[str, Coding]:
-        """Return the coding of each term of a question's answer."""
-        terms = QUERIES[query.name].terms
-        if "grid" in query.scalars:  # the site rounds to a grid itself, before it adds noise
-            return dict.fromkeys(terms, Coding(1, int(query.scalars["grid"])))
-        special = {"rows": Coding(1, 0), "counts": Coding(1, 0), "consensus": Coding(2, 64)}
-        codings = {name: special.get(name, WIDE) for name in terms}
-        trace = self._trace(query) if {"product", "captured"} & set(terms) else None
-        if trace is not None:
-            # |AᵀAq| ≤ tr(S)‖q‖ in every entry
-            size = float(np.linalg.norm(_asked(query), axis=0).max(initial=0.0))
-            bound = max(trace * max(size, size**2), np.finfo(float).tiny)
-            exponent = 62 - (sites - 1).bit_length() - int(np.ceil(np.log2(bound)))
-            if abs(exponent) < 900:
-                codings |= {name: Coding(1, exponent) for name in ("product", "captured") if name in terms}
-        return codings
-
-    def _trace(self, query: Query) -> float | None:
-        """Bound tr(S) in the frame of the question by Σ(x − m)² ≤ 2Σ(x − μ)² + 2n(μ − m)²."""
-        if "squares" not in self.arrays:
-            return None
-        squares = self.arrays["squares"] + self.arrays["rows"] * (self.arrays["mean"] - query.arrays["mean"]) ** 2
-        trace = 2.01 * float(np.sum(squares / query.arrays["scale"] ** 2))
-        return trace if np.isfinite(trace) and trace > 0 else None
 
 
 def secure_federation(
@@ -340,50 +269,3 @@ def secure_federation(
         store.propose(agreement)
         endpoints[name] = Endpoint(site, identities[name], coordinator.public, store)
     return SecureFederation(Conversation(LocalChannel(endpoints), coordinator, agreement, secrets.token_hex(16)))
-
-
-def _asked(query: Query) -> Array:
-    if "directions" in query.arrays:
-        return query.arrays["directions"]
-    return random_directions(int(query.scalars["seed"]), (len(query.arrays["mean"]), int(query.scalars["columns"])))
-
-
-def _collected(messages: Mapping[str, Message], recipients: tuple[str, ...]) -> Secrets:
-    """Return the secrets that sites shared in their replies."""
-    sites = tuple(sorted(messages))
-    return Secrets(
-        sites,
-        {site: messages[site].arrays["key"].tobytes() for site in sites},
-        {site: messages[site].arrays["commitment"].tobytes() for site in sites},
-        {site: messages[site].arrays["shares"] for site in sites},
-        recipients,
-    )
-
-
-def _well_formed(kind: str, replies: Replies, sites: int, length: int) -> dict[str, Message]:
-    """Return the answers that have the form of the protocol; the others count as lost."""
-    good = {}
-    for site, message in replies.answered.items():
-        try:
-            if kind == "keys":
-                _checked(message, "certificate", np.uint8)
-            else:
-                rows_of_bytes(message, "key", KEY)
-                rows_of_bytes(message, "commitment", KEY)
-                rows_of_bytes(message, "shares", SEALED, sites)
-            if kind == "masked":
-                _checked(message, "vector", np.uint64, length)
-            good[site] = message
-        except WireError as error:
-            replies.lost[site] = str(error)
-    return good
-
-
-def _checked(message: Message, name: str, dtype: type, length: int | None = None) -> None:
-    array = message.arrays.get(name)
-    if array is None or array.dtype != dtype or array.ndim != 1 or len(array) != (length or len(array)):
-        raise WireError(f"A {message.kind!r} message without its array {name!r}, or with one of another length.")
-
-
-def _stacked(parts: Iterable[bytes]) -> NDArray[np.uint8]:
-    return np.stack([np.frombuffer(part, np.uint8) for part in parts])

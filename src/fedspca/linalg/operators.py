@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, TypeAlias
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -212,6 +212,11 @@ class StandardisedRows:
         self._gram: Array | None = None
         self._copy: Array | None = None
 
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return len(self.mean)
+
     def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
         """AᵀAx, in one pass over the rows; ``expected`` columns are multiplied in all, here and in later questions."""
         if not x.shape[1]:
@@ -303,11 +308,22 @@ def _row_squares(block: Any, mean: Array, scale: Array) -> Array:
     return np.asarray(shift.sum() + np.bincount(owners, weights=values, minlength=block.shape[0]))
 
 
+class GramOperator(Protocol):
+    """S = AᵀA as an operator: rows that are multiplied in a pass, or a matrix that stands for them."""
+
+    @property
+    def n_features(self) -> int:
+        """The order of S."""
+
+    def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
+        """Sx; ``expected`` columns are multiplied in all, here and in later questions."""
+
+
 @dataclass(frozen=True)
 class DeflatedRows:
-    """A(I − ZZᵀ) as an operator, for standardised rows A."""
+    """A(I − ZZᵀ) as an operator, for standardised rows A that are known by their Gram operator."""
 
-    standardised: StandardisedRows
+    standardised: GramOperator
     removed: Array
     expected: int = COLUMNS_OF_A_FIT
 
@@ -317,7 +333,7 @@ class DeflatedRows:
 
     def largest_eigenvalue(self) -> float:
         """σ_max(A)², to a few per cent, by Lanczos iterations from a fixed start."""
-        d = len(self.standardised.mean)
+        d = self.standardised.n_features
         if d <= 2:  # too small for Lanczos
             return float(np.linalg.norm(self.gram_product(np.eye(d)), 2))
         # fixed, so that a site answers alike each time, and irregular, so that no table is orthogonal to it by design

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from fedspca.dp.accounting import Budget
+from fedspca.dp.ledger import DELTA
 from fedspca.site.errors import SiteRefusal
 
 
@@ -54,6 +56,11 @@ class Policy:
                 raise ValueError("The 'allowed_queries' parameter of Policy must be a set of names, not one string.")
             object.__setattr__(self, "allowed_queries", frozenset(self.allowed_queries))
         object.__setattr__(self, "alone", frozenset(self.alone))
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget of differential privacy that the owner sets, if there is one."""
+        return None if self.epsilon is None else Budget(self.epsilon, self.delta or DELTA)
 
     def check(self, site: str, query: str, *, rows: int, answered: int, components: int) -> None:
         """Raise :class:`SiteRefusal` unless the owner allows this question now."""

@@ -11,6 +11,16 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.dp.accounting import Cost
+from fedspca.dp.noise import (
+    augmented_gram,
+    clipped_product,
+    cost,
+    first_moments,
+    length_counts,
+    noised,
+    packed,
+)
 from fedspca.linalg.operators import (
     COLUMNS_OF_CONSENSUS,
     Frame,
@@ -31,16 +41,6 @@ from fedspca.site.consensus import (
     fsspca_update,
 )
 from fedspca.site.errors import InvalidQuery
-from fedspca.site.ledger import Cost
-from fedspca.site.noise import (
-    augmented_gram,
-    clipped_product,
-    cost,
-    first_moments,
-    length_counts,
-    noised,
-    packed,
-)
 from fedspca.site.question import Query, Question, Shape, SiteData, State, Terms
 
 Array = NDArray[np.float64]
@@ -69,16 +69,21 @@ def deviations(data: SiteData, state: State, query: Query) -> tuple[State, Terms
 
 def gram_product(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """AᵀAQ for the directions Q that were asked, rounded to single precision where the question says so."""
-    product = data.seen_in(_frame(query)).gram_product(query.arrays["directions"])
+    product = data.seen_in(_frame(query)).gram_product(asked_directions(query))
     return state, {"product": product.astype(str(query.scalars["precision"]), copy=False)}
 
 
 def gram_sketch(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """AᵀAΩ for random directions Ω that travel as a seed."""
-    shape = (data.rows.shape[1], int(query.scalars["columns"]))
-    directions = random_directions(int(query.scalars["seed"]), shape)
-    product = data.seen_in(_frame(query)).gram_product(directions)
+    product = data.seen_in(_frame(query)).gram_product(asked_directions(query))
     return state, {"product": product.astype(str(query.scalars["precision"]), copy=False)}
+
+
+def asked_directions(query: Query) -> Array:
+    """Return the directions that a question asks about: those it brings, or those that its seed stands for."""
+    if "directions" in query.arrays:
+        return query.arrays["directions"]
+    return random_directions(int(query.scalars["seed"]), (len(query.arrays["mean"]), int(query.scalars["columns"])))
 
 
 def random_directions(seed: int, shape: tuple[int, int]) -> Array:
@@ -103,7 +108,7 @@ def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State
 
 def row_errors(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """Σe and Σe² of the rows' squared reconstruction errors e = ‖a − aQQᵀ‖²: what a threshold for anomalies needs."""
-    errors, squares = data.seen_in(_frame(query)).standardised.error_sums(query.arrays["directions"])
+    errors, squares = data.standardised_in(_frame(query)).error_sums(query.arrays["directions"])
     return state, {"errors": np.array(errors), "squares": np.array(squares)}
 
 
@@ -295,6 +300,7 @@ QUERIES: Mapping[str, Question] = {
         arrays={"z": ("d", "r")},
         optional=CONSENSUS_OPTIONAL,
         scalars=CONSENSUS_SCALARS,
+        averaged=True,
     ),
     "fsspca_step": Question(
         fsspca_step,
@@ -310,6 +316,7 @@ QUERIES: Mapping[str, Question] = {
             "search": frozenset({"armijo", "wolfe"}),
             "retraction": frozenset({"qr", "polar"}),
         },
+        averaged=True,
     ),
     "private_gram": Question(
         private_gram,
@@ -344,4 +351,5 @@ QUERIES: Mapping[str, Question] = {
         cost=lambda _, query: _cost(query, len(query.arrays["edges"]), 1.0),
     ),
 }
-PRIVATE = frozenset(name for name, question in QUERIES.items() if question.cost is not None)
+PRIVATE = frozenset(name for name, question in QUERIES.items() if question.private)
+AVERAGED = frozenset(name for name, question in QUERIES.items() if question.averaged)

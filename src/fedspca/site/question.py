@@ -10,10 +10,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.dp.accounting import Cost
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, AnyRows, DeflatedRows, Frame, StandardisedRows, all_finite
 from fedspca.site.consensus import ConsensusState
 from fedspca.site.errors import InvalidQuery
-from fedspca.site.ledger import Cost
 
 Array = NDArray[np.float64]
 Scalar: TypeAlias = float | int | str
@@ -36,7 +36,7 @@ class Query:
         return sum(array.nbytes for array in self.arrays.values()) + 8 * len(self.scalars)
 
 
-def fingerprint(query: Query) -> str:
+def query_hash(query: Query) -> str:
     """Return a hash of all that a question says."""
     digest = hashlib.sha256(json.dumps([query.name, sorted(query.scalars.items())]).encode())
     for name, array in sorted(query.arrays.items()):
@@ -52,14 +52,18 @@ class SiteData:
         self.site = site
         self.rows = rows
         self.missing = missing
-        self.standardised: StandardisedRows | None = None
+        self._last: StandardisedRows | None = None
 
     def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
-        """Rows in this frame, to be multiplied by so many columns. The last operator is kept, for its Gram matrix."""
-        last = self.standardised
+        """Return the rows in this frame as an operator, to be multiplied by so many columns."""
+        return DeflatedRows(self.standardised_in(frame), frame.removed, expected)
+
+    def standardised_in(self, frame: Frame) -> StandardisedRows:
+        """Return the rows, centred and scaled as the frame says. The last operator is kept, for its Gram matrix."""
+        last = self._last
         if last is None or not (_same(last.mean, frame.mean) and _same(last.scale, frame.scale)):
-            last = self.standardised = StandardisedRows(self.rows, frame.mean, frame.scale, missing=self.missing)
-        return DeflatedRows(last, frame.removed, expected)
+            last = self._last = StandardisedRows(self.rows, frame.mean, frame.scale, missing=self.missing)
+        return last
 
 
 def _same(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
@@ -77,6 +81,12 @@ class Question:
     optional: Mapping[str, Shape] = field(default_factory=dict)
     scalars: Mapping[str, type | frozenset[str]] = field(default_factory=dict)
     cost: Callable[[int, Query], Cost] | None = None  # of d features and the question; None if there is no noise
+    averaged: bool = False  # the sum is an average of states that sites keep, so it still means something over fewer
+
+    @property
+    def private(self) -> bool:
+        """Whether the answer carries noise, whose cost a ledger keeps."""
+        return self.cost is not None
 
     def components(self, query: Query) -> int:
         """Count the directions that the question asks about."""

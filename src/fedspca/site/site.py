@@ -9,13 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from fedspca.dp.accounting import Purpose
+from fedspca.dp.ledger import Ledger
 from fedspca.linalg.operators import AnyRows, RemoteRows, Rows, Sums, column_counts, row_blocks, total
 from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
-from fedspca.site.ledger import Ledger, Purpose
 from fedspca.site.policy import Policy
 from fedspca.site.queries import QUERIES
-from fedspca.site.question import Query, Question, SiteData, State, Terms, fingerprint
+from fedspca.site.question import Query, Question, SiteData, State, Terms, query_hash
 from fedspca.site.snapshot import restore, snapshot
 
 TOO_LARGE = 1e70  # norms of AᵀAw take the fourth power, and the largest number there is is 1e308
@@ -113,7 +114,7 @@ class Site:
             reason = f"the noise of {query.scalars['among']} sites was counted on and {among} is certain."
             raise SiteRefusal(self.name, query.name, reason)
         try:
-            self.ledger.charge(question.cost(self.n_features, query), query.name, fingerprint(query), purpose)
+            self.ledger.charge(question.cost(self.n_features, query), query.name, query_hash(query), purpose)
         except (ValueError, ArithmeticError) as error:  # the budget is spent, or nobody can say what this would cost
             raise SiteRefusal(self.name, query.name, f"{error}.") from None
 

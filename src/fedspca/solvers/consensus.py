@@ -10,8 +10,8 @@ from fedspca.linalg.operators import Frame
 from fedspca.linalg.shrinkage import soft_threshold
 from fedspca.metrics import mean_cosine
 from fedspca.site.question import Query, Scalar
+from fedspca.solvers.asking import frame_arrays
 from fedspca.solvers.rounds import Rounds
-from fedspca.solvers.start import frame_arrays
 from fedspca.solvers.stopping import Residuals, StopReason
 
 Array = NDArray[np.float64]

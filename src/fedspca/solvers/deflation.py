@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import project_out
 from fedspca.site.question import Query, Scalar
+from fedspca.solvers.asking import frame_arrays
 from fedspca.solvers.consensus import Consensus, Control, Method, reach_consensus
 from fedspca.solvers.finish import Deflation, Finish, finish, q_factor, with_fixed_signs
 from fedspca.solvers.rounds import Rounds
-from fedspca.solvers.start import frame_arrays, largest_curvature, leading_subspace
 from fedspca.solvers.stopping import StopReason
+from fedspca.solvers.warm_start import largest_curvature, leading_subspace
 
 Array = NDArray[np.float64]
 Init: TypeAlias = Literal["warm", "random"] | Array

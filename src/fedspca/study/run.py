@@ -1,161 +1,205 @@
-"""The fit of a study: sites from files, a solver, a checkpoint while it runs, and the model that comes of it."""
+"""A run of a study, as the coordinator leads it over whatever channel reaches the sites."""
 
-import hashlib
 import json
-import platform
+import secrets
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy
+from fedspca.door.agreement import Agreement
+from fedspca.federation.base import FederationError
+from fedspca.federation.channel import Channel
+from fedspca.federation.conversation import Conversation
+from fedspca.federation.journal import Journal
+from fedspca.federation.plain import PlainFederation
+from fedspca.federation.private import PrivateFederation, on_terms
+from fedspca.federation.resumable import Conversing, ResumableFederation
+from fedspca.federation.roster import RosterChanged
+from fedspca.federation.secure import SecureFederation
+from fedspca.files import new_file
+from fedspca.fit.run import fitted_model, versions
+from fedspca.fit.solvers import make_estimator
+from fedspca.letters.identity import InvalidSignature, signed_payload, split_letter
+from fedspca.letters.wire import Message, WireError, decode, encode
+from fedspca.model import SparsePCAModel
+from fedspca.site.errors import SiteError
+from fedspca.solvers.rounds import Round
+from fedspca.study.coordinator import StudyFolder
+from fedspca.study.settings import StudySettings
 
-from fedspca._version import __version__
-from fedspca.estimators.base import FederatedSparsePCA
-from fedspca.federation import Federation, LocalFederation
-from fedspca.federation.checkpoint import CheckpointedFederation
-from fedspca.linalg.operators import column_sums
-from fedspca.model import SparsePCAModel, plain_round
-from fedspca.site import Site
-from fedspca.solvers.rounds import Round, Rounds
-from fedspca.study.facts import judge
-from fedspca.study.inputs import Inputs, make_sites, open_inputs
-from fedspca.study.path import default_grid, follow_path
-from fedspca.study.settings import Fit, Study
-from fedspca.study.solvers import make_estimator
-
-Callback = Callable[[Round], object]
+ACTIONS = ("status", "ping", "run", "resume")
+PAUSE = 2.0
+RUN = "run.json"
 
 
-def fit_study(
-    study: Study,
-    *,
-    callback: Callback | None = None,
-    checkpoint: Path | None = None,
-    resume: bool = False,
-    inputs: Inputs | None = None,
-) -> SparsePCAModel:
-    """Fit what the study asks for to its files.
+def lead(folder: Path, action: str, make_channel: Callable[..., Channel]) -> None:
+    """Do what the coordinator asked for; whatever goes wrong is told in the folder, where a person looks."""
+    study = StudyFolder(folder)
+    action, _, number = action.partition(":")
+    try:
+        agreement, identity = study.agreement(), study.identity
+        hello = identity.sign(encode(Message("hello", {"study": agreement.hash})))
+        known = {site: int(node["node"]) for site, node in study.nodes().items()}
+        channel = make_channel(hello, lambda reply: _name_of(reply, agreement), known)
+        if action == "ping":
+            ping(study, channel, hello, int(number or 1))
+        else:
+            run_study(study, channel, action, float(number or 0))
+    except (ValueError, OSError, FederationError, SiteError) as error:
+        study.tell("failed", error=str(error))
+        raise
+    except BaseException as error:
+        study.tell("failed", error=f"{type(error).__name__}: {error}", bug=True)
+        raise
+
+
+def ping(folder: StudyFolder, channel: Channel, hello: bytes, times: int) -> None:
+    """Ask every site who it is, several times, and tell how long each round took: what a round costs without data."""
+    sites, agreement = channel.sites, folder.agreement()
+    for number in range(1, times + 1):
+        began = time.monotonic()
+        answers = channel.exchange(dict.fromkeys(sites, hello), agreement.deadline)
+        folder.tell("ping", number=number, sites=sorted(answers), seconds=round(time.monotonic() - began, 3))
+    folder.tell("done")
+
+
+def _name_of(reply: bytes, agreement: Agreement) -> str | None:
+    """Return the name of the site that signed a reply, or None if nobody of the agreement did."""
+    try:
+        name = decode(split_letter(reply)[1]).text("sender", 100)
+        signed_payload(reply, agreement.sites[name], name)
+    except (WireError, InvalidSignature, KeyError):
+        return None
+    return name
+
+
+def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 0.0) -> SparsePCAModel | None:
+    """Do what the coordinator asked for: see who is there, run the study, or go on with a run that was stopped.
 
     Parameters
     ----------
-    study : Study
-        Every setting.
-    callback : callable, optional
-        Called with each round.
-    checkpoint : Path, optional
-        Where the state of the fit is kept while it runs. It is removed at the end, and stays if the fit is interrupted.
-    resume : bool, default=False
-        Whether to go on from that checkpoint rather than begin anew.
-    inputs : Inputs, optional
-        The files, if they are read already.
+    folder : StudyFolder
+        The coordinator's folder. What happens is told in its events.
+    channel : Channel
+        The way to the sites.
+    action : {"status", "run", "resume"}
+        What to do.
+    wait : float
+        Seconds for which sites are waited for that are not here or whose owners have not approved yet.
     """
-    estimator = make_estimator(study, [callback] if callback else [])
-    inputs = inputs or open_inputs(study)
-    sites = make_sites(study, inputs)
-    _check_rows(study, sites)
-    local = LocalFederation(sites)
-    if checkpoint is None:
-        return _fitted_to_files(study, inputs, estimator, local, sites)
-    if not resume:
-        shutil.rmtree(checkpoint, ignore_errors=True)
-    elif not checkpoint.exists():
-        raise ValueError(f"{checkpoint}: there is no checkpoint to resume. Fit without --resume.")
-    kept = CheckpointedFederation(local, sites, checkpoint, _identity(study, inputs))
-    try:
-        model = _fitted_to_files(study, inputs, estimator, kept, sites)
-    except KeyboardInterrupt:
-        kept.save()
-        raise
-    except BaseException:
-        kept.remove()
-        raise
-    kept.remove()
+    if action not in ACTIONS:
+        raise ValueError(f"There is no action {action!r}; there are {', '.join(ACTIONS)}.")
+    agreement = folder.agreement()
+    run = _run_name(folder, agreement, resume=action == "resume")
+    conversation = Conversation(channel, folder.identity, agreement, run)
+    said = _gather(folder, conversation, wait if action != "status" else 0.0)
+    if action == "status":
+        folder.tell("done")
+        return None
+    absent = {site: state for site, state in said.items() if state != "approved"}
+    if absent:
+        told = "; ".join(f"{site}: {state.rstrip('.')}" for site, state in absent.items())
+        raise FederationError(f"The study does not start, since not every site is here and has approved it. {told}.")
+    model = _fit(folder, conversation)
+    model.save(folder.model, overwrite=True)
+    shutil.rmtree(folder.journal)
+    folder.tell("done", rounds=len(model.facts["history"]), sites=model.n_sites)
     return model
 
 
-def _check_rows(study: Study, sites: list[Site]) -> None:
-    """Say what to do about a small site; its policy would refuse too, but cannot know of options."""
-    small = [site.name for site in sites if site.n_rows < study.min_rows]
-    if small:
-        raise ValueError(
-            f"Site {small[0]!r} holds fewer rows than the {study.min_rows} of --min-rows: a sum over few rows says "
-            "much about each. Leave the site out, or lower --min-rows."
-        )
+def _gather(folder: StudyFolder, conversation: Conversation, wait: float) -> dict[str, str]:
+    """Send the terms and return what sites say to them, once all have approved or the time is over."""
+    until = time.monotonic() + wait
+    while True:
+        said = conversation.propose()
+        folder.tell("sites", said=said, agreement=conversation.agreement.hash)
+        if all(state == "approved" for state in said.values()) or time.monotonic() > until:
+            return said
+        time.sleep(PAUSE)
 
 
-def _fitted_to_files(
-    study: Study, inputs: Inputs, estimator: FederatedSparsePCA, federation: Federation, sites: Sequence[Site]
-) -> SparsePCAModel:
-    settings = {name: value for name, value in asdict(study).items() if name not in {"files", "cache"}}
-    return fitted_model(
-        study,
-        estimator,
-        federation,
-        sites=sites,
-        study={**settings, "files": [Path(file).name for file in study.files]},
-        told=list(inputs.told),
-        schema=inputs.schema.hash,
-        site_names=sorted(site.name for site in sites),
-    )
+def _run_name(folder: StudyFolder, agreement: Agreement, *, resume: bool) -> str:
+    """Return the name of the run: a new one, or that of the run that goes on."""
+    path = folder.journal / RUN
+    if resume:
+        if not path.exists():
+            raise ValueError(f"{folder.path}: there is no run to resume. Begin one with: fedspca study run")
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["agreement"] != agreement.hash:
+            raise ValueError("The study's settings or sites were changed since the run began. Begin a new run.")
+        return str(kept["run"])
+    return secrets.token_hex(16)
 
 
-def fitted_model(
-    settings: Fit,
-    estimator: FederatedSparsePCA,
-    federation: Federation,
-    *,
-    sites: Sequence[Site] = (),
-    **facts: Any,
-) -> SparsePCAModel:
-    """Fit, ask what the report shows beside the loadings, and return all of it as a model.
+def _fit(folder: StudyFolder, conversation: Conversation) -> SparsePCAModel:
+    """Fit, begun again with the sites that are left whenever one is lost and the study goes on without it."""
+    agreement, settings = conversation.agreement, folder.settings
 
-    Parameters
-    ----------
-    settings : Fit
-        What is to be fitted.
-    estimator : estimator
-        The solver that they ask for.
-    federation : Federation
-        The sites, wherever they are.
-    sites : sequence of Site
-        Those in this process, whose own figures are shown if they allow it.
-    **facts
-        What else the model should tell.
-    """
-    estimator.fit_federation(federation)
-    asking = Rounds(federation)
-    judgement = judge(asking, sites, estimator)
-    followed = settings.path and settings.solver == "exact"
-    path = follow_path(settings, asking, default_grid(len(federation.feature_names))) if followed else None
-    return SparsePCAModel.from_estimator(
-        estimator,
-        covariance=judgement.covariance,
-        versions=versions(),
-        path=path,
-        asked_after=[plain_round(record) for record in asking.history],
-        **facts,
-        **judgement.facts,
-    )
+    def notice(text: str) -> None:
+        folder.tell("notice", text=text)
+
+    kept = ResumableFederation(make_federation(conversation, notice), _journal(folder, conversation))
+    if kept.replayed:
+        notice(f"{kept.replayed} sums were taken before the run was stopped.")
+    # noise is around what is kept: a run that is resumed goes on with what was released, and spends nothing twice
+    private = None if agreement.privacy is None else on_terms(kept, agreement, notice)
+    told: list[str] = []
+    while True:
+        estimator = make_estimator(settings, [lambda record: _tell_round(folder, record)])
+        try:
+            model = fitted_model(settings, estimator, private or kept, told=told)
+        except RosterChanged as change:
+            told.append(str(change).rstrip("."))
+            notice(f"{change} What was learned with them is dropped, and the fit begins again.")
+        else:
+            return replace(model, facts={**model.facts, **_facts(agreement, settings, kept, private)})
 
 
-def versions() -> dict[str, str]:
-    """Return what a fit was computed with."""
+def _facts(
+    agreement: Agreement, settings: StudySettings, kept: ResumableFederation, private: PrivateFederation | None
+) -> dict[str, Any]:
+    """Return what the report tells of a study between institutions."""
     return {
-        "fedspca": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
+        "study": {"name": agreement.study, "agreement": agreement.hash, **settings.fit_settings(), "files": []},
+        "institutions": {
+            "agreement": agreement.hash,
+            "masked": agreement.masked,
+            "lost": kept.lost,
+            "privacy": None if private is None else private.spent(),
+        },
+        "schema": agreement.hash,
+        "site_names": [site for site in agreement.sites if site not in kept.lost],
     }
 
 
-def _identity(study: Study, inputs: Inputs) -> str:
-    """Return a fingerprint of what is fitted to what. Sums over each site's rows stand for the rows."""
-    settings = {name: value for name, value in asdict(study).items() if name != "cache"}
-    digest = hashlib.sha256(json.dumps([settings, versions(), inputs.feature_names]).encode())
-    for site in inputs.sites:
-        digest.update(f"{site.site}\0{site.rows.shape}".encode())
-        digest.update(column_sums(site.rows, missing=True).tobytes())
-    return digest.hexdigest()
+def make_federation(conversation: Conversation, notice: Callable[[str], object]) -> Conversing:
+    """Return the primitive on the terms of the agreement: plain, or under masks."""
+    kind = SecureFederation if conversation.agreement.masked else PlainFederation
+    return kind(conversation, notice=notice)
+
+
+def _journal(folder: StudyFolder, conversation: Conversation) -> Journal:
+    """Return the journal of this run; that of an earlier run is thrown away."""
+    path = folder.journal / RUN
+    about = {"run": conversation.run, "agreement": conversation.agreement.hash}
+    if not path.exists() or json.loads(path.read_text(encoding="utf-8")) != about:
+        shutil.rmtree(folder.journal, ignore_errors=True)
+        with new_file(path) as draft:
+            draft.write_text(json.dumps(about), encoding="utf-8")
+    return Journal(folder.journal / "rounds", json.dumps([about, versions()]))
+
+
+def _tell_round(folder: StudyFolder, record: Round) -> None:
+    folder.tell(
+        "round",
+        number=record.number,
+        query=record.query,
+        seconds=round(record.seconds, 3),
+        bytes_up=record.bytes_up,
+        bytes_down=record.bytes_down,
+        objective=record.objective,
+        certificate=record.certificate,
+    )

@@ -1,183 +1,155 @@
-"""Every setting of a study, in one place: the command line, ``study.toml`` and its comments all come from here."""
+"""The settings of a study between institutions: what the coordinator writes into ``study.toml``."""
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+import csv
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args, get_type_hints
+from typing import Any
 
-from fedspca.data import Columns, TextOptions
-from fedspca.data.columns import MAX_FEATURES, listed
+from fedspca.door.agreement import ON_DROPOUT, Agreement
+from fedspca.federation.private import Privacy
+from fedspca.fit.settings import SolverSettings, read_settings, setting
+from fedspca.fit.solvers import make_estimator
+from fedspca.site.queries import PRIVATE
 
-SECTIONS = ("study", "data", "columns", "fit", "federation", "privacy", "policy")
-
-
-def setting(section: str, help: str, default: Any = None, example: str = "") -> Any:
-    """Declare a setting: the section of its file, what it means, its default, and an example if it has none."""
-    about = {"section": section, "help": help, "example": example}
-    if isinstance(default, dict):
-        return field(default_factory=dict, metadata=about)
-    return field(default=default, metadata=about)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What is to be fitted."""
-
-    solver: str = setting("fit", "exact, faspca or fsspca.", "exact")
-    components: int = setting("fit", "How many components.", 2)
-    nonzero: int | None = setting("fit", "Non-zero weights of each component (exact).", example="10")
-    variance_kept: float | None = setting(
-        "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
-    )
-    lam: float | None = setting("fit", "Or: the weight of the l1 norm (every solver).", example="100.0")
-    scale: bool = setting("fit", "Divide features by their joint standard deviation.", True)
-    max_missing: float = setting(
-        "fit", "The largest share of missing values that a feature may have; they count as the joint mean.", 0.2
-    )
-    tol: float | None = setting("fit", "When to stop; by default the solver's own.", example="1e-6")
-    max_rounds: int | None = setting("fit", "The most rounds; by default the solver's own.", example="500")
-    seed: int = setting("fit", "Seed of the first directions.", 0)
-    path: bool = setting(
-        "fit", "Also follow explained variance against non-zeros, for the report (exact; a dozen rounds more).", True
-    )
-
-    def with_given(self, given: Mapping[str, Any]) -> Self:
-        """Return the settings with these in place of its own; None changes nothing."""
-        return replace(self, **{name: value for name, value in given.items() if value is not None})
+OPENING = """\
+# A study between institutions. Every setting is here with its default; lines that begin with # are not used.
+# Owners sign what is in this file: a change after they approved asks for their approval again.
+"""
+SEARCH = 20  # directions that a solver asks about beyond three times the components
+AFTER = 60  # questions for the figures beside the loadings, and for the path
+ROUNDS = {"exact": 100, "faspca": 1000, "fsspca": 1000}
+QUESTIONS = {
+    "exact": ("gram_product", "gram_sketch"),
+    "faspca": ("gram_product", "gram_sketch", "curvature", "faspca_step"),
+    "fsspca": ("gram_product", "gram_sketch", "curvature", "fsspca_step"),
+}
+ALWAYS = ("moments", "deviations", "captured_variance", "row_errors")
 
 
 @dataclass(frozen=True)
-class Study(Fit):
-    """What is to be fitted to what. A list of files makes one site each, unless a column names the sites."""
+class StudySettings(SolverSettings):
+    """What is to be fitted to the rows of several institutions, and how they talk to each other."""
 
-    files: tuple[str, ...] = setting("data", "The tables; each file is a site.", (), '["north.csv", "south.parquet"]')
-    site_column: str | None = setting("data", "The column that names each row's site.", example='"hospital"')
-    common: bool = setting("data", "Take only the features that every site has, and name the others.", False)
-    encoding: str = setting("data", "How the letters of text tables are stored.", "utf-8")
-    delimiter: str | None = setting("data", "What stands between values, if it is not found.", example='";"')
-    decimal: str = setting("data", "The decimal sign of text tables.", ".")
-    cache: str | None = setting("data", "Where prepared copies of large files are kept.", example='"/scratch/cache"')
+    path: bool = setting("fit", "Also follow explained variance against non-zeros (exact; a dozen rounds more).", False)
 
-    features: tuple[str, ...] | None = setting("columns", "The features, in order.", example='["age", "bmi"]')
-    exclude: tuple[str, ...] = setting("columns", "Columns to leave out.", ())
-    id: str | None = setting("columns", "The column that names rows.", example='"patient"')
-    label: str | None = setting("columns", "A column with a label, kept out.", example='"diagnosis"')
-    categories: Mapping[str, tuple[str, ...]] = setting(
-        "columns", "Columns of text to encode, with the categories that all sites agree on.", {}, '{ sex = ["F", "M"] }'
+    name: str = setting("study", "The study's name, as owners will see it.", "study")
+    sites: tuple[str, ...] = setting("study", "The sites, each with a name.", (), '["north", "south", "east"]')
+    host: str = setting("study", "The name or address under which sites reach the coordinator.", "localhost")
+    port: int = setting("study", "The port that sites connect to.", 9092)
+    control_port: int = setting("study", "A port for the coordinator's own commands; not to be opened to sites.", 9093)
+    common: bool = setting("study", "Take only the features that every site has.", False)
+
+    masked: bool = setting("federation", "Mask what sites send, so that only the sum is ever seen.", True)
+    min_sites: int = setting("federation", "With fewer sites in a sum, it is not taken.", 3)
+    on_dropout: str = setting("federation", "When a site is lost: wait, continue without it, or abort.", "wait")
+    deadline: float = setting("federation", "Seconds that a site has to answer a question.", 120.0)
+    patience: float = setting("federation", "Seconds for which a lost site is waited for.", 3600.0)
+
+    epsilon: float | None = setting(
+        "privacy",
+        "Differential privacy for each row: the ε that the study spends; without it, sums are exact.",
+        example="1.0",
     )
-    max_features: int = setting("columns", "The most features taken from one table.", MAX_FEATURES)
-
-    min_rows: int = setting("policy", "Sites with fewer rows refuse: a sum over few rows says much about each.", 5)
-    show_sites: bool = setting(
-        "policy", "Let each site's own fit be shown in the report, and not only sums over all sites.", False
+    delta: float = setting("privacy", "And the δ.", 1e-6)
+    clip: float | None = setting(
+        "privacy", "The length to which rows are shortened; by default it is found with a part of ε.", example="5.0"
     )
+    stated: str | None = setting(
+        "privacy",
+        "A CSV with feature, centre and scale: what is known of features without looking at these rows.",
+        example='"reference-ranges.csv"',
+    )
+    colluding: int = setting("privacy", "How many sites may tell their noise without harm to the others' rows.", 1)
+    expected_rows: int | None = setting(
+        "privacy", "About how many rows there are in all, to predict the error.", example="20000"
+    )
+    mechanism: str = setting("privacy", "gram (one release), product (for many features), or auto.", "auto")
 
-    def columns(self) -> Columns:
-        """Return what each column is for."""
-        return Columns(
-            features=self.features,
-            exclude=self.exclude,
-            id=self.id,
-            label=self.label,
-            site=self.site_column,
-            categories=self.categories,
-            max_features=self.max_features,
+    def check(self) -> None:
+        """Raise a ValueError for settings with which no study can start."""
+        if len(set(self.sites)) != len(self.sites) or not self.sites:
+            raise ValueError("sites must be a list of different names.")
+        if self.min_sites > len(self.sites):
+            raise ValueError(f"min_sites is {self.min_sites} and there are {len(self.sites)} sites.")
+        if self.on_dropout not in ON_DROPOUT:
+            raise ValueError(f"on_dropout must be one of {', '.join(ON_DROPOUT)}. Got {self.on_dropout!r} instead.")
+        for name in ("port", "control_port"):
+            if not 0 < getattr(self, name) < 1 << 16:
+                raise ValueError(f"{name} must be from 1 to 65535. Got {getattr(self, name)} instead.")
+        if self.masked and self.min_sites < 3:
+            raise ValueError(
+                f"Masks hide a site among at least three, and here a sum may be over {self.min_sites}: with two, each "
+                "could subtract its own part. Have more sites and a larger min_sites, or no masks (--no-masked)."
+            )
+        make_estimator(self, [])  # settings that no solver takes
+        self._privacy_settings()
+
+    def fit_settings(self) -> dict[str, Any]:
+        """Return the settings of the fit alone."""
+        return {name: getattr(self, name) for name in SolverSettings.__dataclass_fields__}
+
+    def _questions(self) -> tuple[str, ...]:
+        if self.epsilon is not None:
+            return tuple(sorted(PRIVATE))
+        return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"]}))
+
+    def _privacy_settings(self) -> dict[str, Any]:
+        """Return the settings of privacy that are in this file, checked."""
+        names = ("epsilon", "delta", "mechanism", "clip", "colluding", "expected_rows")
+        promised = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.epsilon is not None:
+            Privacy.from_mapping(promised)
+        return promised
+
+    def _privacy(self, home: Path, features: tuple[str, ...]) -> dict[str, Any] | None:
+        """Return what is promised to every row, checked; None if nothing is."""
+        if self.epsilon is None:
+            return None
+        promised = self._privacy_settings()
+        if self.stated is not None:
+            promised |= _stated(home / self.stated, features)
+        Privacy.from_mapping(promised)
+        return promised
+
+    def agreement(self, coordinator: str, sites: dict[str, str], features: tuple[str, ...], home: Path) -> Agreement:
+        """Return the terms that owners are asked to approve; files that the settings name are in ``home``."""
+        rounds = self.max_rounds or ROUNDS[self.solver]
+        return Agreement(
+            study=self.name,
+            coordinator=coordinator,
+            sites=dict(sorted(sites.items())),
+            features=features,
+            fit=self.fit_settings(),
+            questions=self._questions(),
+            max_rounds=rounds + AFTER,
+            max_components=min(len(features), 3 * self.components + SEARCH),  # noised products take twelve
+            masked=self.masked,
+            privacy=self._privacy(home, features),
+            min_sites=self.min_sites,
+            on_dropout=self.on_dropout,
+            deadline=float(self.deadline),
+            patience=float(self.patience),
         )
 
-    def text_options(self) -> TextOptions:
-        """Return how text tables are written."""
-        return TextOptions(self.encoding, self.delimiter, self.decimal)
 
-
-Settings = TypeVar("Settings", bound=Fit)
-
-
-def read_study(path: Path) -> Study:
-    """Read ``study.toml``. File names in it are relative to its folder.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
-    study = read_settings(path, Study, "fedspca init")
-    return replace(study, files=tuple(str(path.parent / file) for file in study.files))
-
-
-def by_section(kind: type[Fit]) -> dict[str, list[Any]]:
-    """Return the settings of each section, in the order in which a file has them."""
-    sections: dict[str, list[Any]] = {}
-    for about in fields(kind):
-        sections.setdefault(about.metadata["section"], []).append(about)
-    return {name: sections[name] for name in SECTIONS if name in sections}
-
-
-def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
-    """Read a file of settings.
-
-    Parameters
-    ----------
-    path : Path
-        The file, in TOML.
-    kind : type
-        The class that holds them.
-    command : str
-        What writes such a file.
-    """
+def _stated(path: Path, features: tuple[str, ...]) -> dict[str, list[float]]:
+    """Read what is stated of the features."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file. Write one with: {command}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: it is not valid TOML. ({error})") from None
-    sections = {section: [about.name for about in settings] for section, settings in by_section(kind).items()}
-    given: dict[str, Any] = {}
-    for section, settings in content.items():
-        if section not in sections or not isinstance(settings, dict):
-            raise ValueError(f"{path}: there is no section {section!r}; there are {listed(sections, most=9)}.")
-        for name, value in settings.items():
-            if name not in sections[section]:
-                raise ValueError(
-                    f"{path}: [{section}] has no setting {name!r}; it has {listed(sections[section], 20)}."
-                )
-            given[name] = _checked(path, kind, name, value)
-    return kind(**given)
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        found = {row["feature"]: (float(row["centre"]), float(row["scale"])) for row in rows}
+    except (KeyError, ValueError, TypeError):
+        raise ValueError(f"{path}: it must be a CSV with the columns feature, centre and scale.") from None
+    if missing := [name for name in features if name not in found]:
+        raise ValueError(f"{path}: nothing is stated of {', '.join(map(repr, missing[:5]))}.")
+    return {"centre": [found[name][0] for name in features], "scale": [found[name][1] for name in features]}
 
 
-TEXTS: Any = tuple[str, ...]
-LISTS: Any = Mapping[str, tuple[str, ...]]
-KINDS: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
-    bool: (bool, "true or false"),
-    int: (int, "a whole number"),
-    float: ((int, float), "a number"),
-    str: (str, "a text in quotes"),
-    TEXTS: (list, "a list of texts"),
-    LISTS: (dict, "a table of lists of texts"),
-}
-
-
-def kind_of_setting(name: str, settings: type[Fit] = Study) -> Any:
-    """Return the type of a setting, whether or not it may be left open."""
-    hint = get_type_hints(settings)[name]
-    inner = [part for part in get_args(hint) if part is not type(None)]
-    return inner[0] if type(None) in get_args(hint) else hint
-
-
-def _checked(path: Path, settings: type[Fit], name: str, value: Any) -> Any:
-    kind = kind_of_setting(name, settings)
-    types: Any = KINDS[kind][0]
-    words = KINDS[kind][1]
-    if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"{path}: {name} must be {words}. Got {value!r} instead.")
-    if kind == TEXTS:
-        return _texts(path, name, value)
-    if kind == LISTS:
-        return {key: _texts(path, f"{name}.{key}", items) for key, items in value.items()}
-    return value
-
-
-def _texts(path: Path, name: str, items: Any) -> tuple[str, ...]:
-    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        raise ValueError(f"{path}: {name} must be a list of texts. Got {items!r} instead.")
-    return tuple(items)
+def read_joint_study(path: Path) -> StudySettings:
+    """Read the coordinator's ``study.toml``."""
+    study = read_settings(path, StudySettings, "fedspca study init")
+    try:
+        study.check()
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return study

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.operators import Frame
 from fedspca.site.question import Query
+from fedspca.solvers.asking import frame_arrays, gram_product
 from fedspca.solvers.exact.loop import State, advance, first, question, solution
 from fedspca.solvers.exact.problem import Problem
 from fedspca.solvers.rounds import Rounds
-from fedspca.solvers.start import frame_arrays, gram_product
 from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]

@@ -1,0 +1,230 @@
+"""What a study will ask, of whom, and on which terms: one text whose hash every owner signs before a site answers.
+
+The agreement holds the settings of the fit, the features, each site's public key, how terms travel and what happens
+when a site is lost. A coordinator that wants anything else needs another agreement, and so another approval.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from fedspca.masking.party import threshold_of
+from fedspca.site.policy import Policy
+from fedspca.site.queries import QUERIES
+
+ON_DROPOUT = ("wait", "continue", "abort")
+MAX_SITES = 10_000
+MAX_TEXT = 1 << 28
+COLLUDING = 1  # every site knows the noise that it added itself
+
+
+class InvalidAgreement(ValueError):
+    """A text that is no agreement, or not one that can be carried out."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The terms of a study.
+
+    Parameters
+    ----------
+    study : str
+        The study's name.
+    coordinator : str
+        The coordinator's public key.
+    sites : mapping of str to str
+        Each site's public key, by the site's name.
+    features : tuple of str
+        The features, in order.
+    fit : mapping
+        The settings of the fit: solver, components, sparsity, scaling and so on.
+    questions : tuple of str
+        Which questions will be asked.
+    max_rounds : int
+        How many questions at most.
+    max_components : int
+        About how many directions at once.
+    masked : bool
+        Whether terms leave the sites under masks only, so that the coordinator learns their sum and nothing else.
+    privacy : mapping or None
+        The differential privacy of what is released; None without it.
+    min_sites : int
+        With fewer sites in a sum, it is not taken.
+    on_dropout : {"wait", "continue", "abort"}
+        What happens when a site is lost.
+    deadline : float
+        Seconds that a site has to answer a question.
+    patience : float
+        Seconds for which a lost site is waited for.
+    """
+
+    study: str
+    coordinator: str
+    sites: Mapping[str, str]
+    features: tuple[str, ...]
+    fit: Mapping[str, Any]
+    questions: tuple[str, ...] = tuple(sorted(QUERIES))
+    max_rounds: int = 500
+    max_components: int = 50
+    masked: bool = True
+    privacy: Mapping[str, Any] | None = None
+    min_sites: int = 3
+    on_dropout: str = "wait"
+    deadline: float = 120.0
+    patience: float = 3600.0
+    version: int = field(default=1)
+
+    def __post_init__(self) -> None:
+        problem = self._problem() or _privacy_problem(self.privacy) or self._hidden()
+        if problem is not None:
+            raise InvalidAgreement(problem)
+
+    def _problem(self) -> str | None:
+        texts: list[Any] = [self.study, self.coordinator, self.on_dropout]  # the text may have come from anyone
+        if not all(isinstance(text, str) and len(text) <= 2000 for text in texts):
+            return "The study's name, the coordinator's key and on_dropout must be texts."
+        if not _is_table(self.sites, str) or not 0 < len(self.sites) <= MAX_SITES:
+            return "The sites must be a table of public keys by name."
+        if not _is_list(self.features) or not self.features or not _is_list(self.questions):
+            return "The features and the questions must be lists of texts."
+        if unknown := sorted(set(self.questions) - set(QUERIES)):
+            return f"There is no question {unknown[0]!r}."
+        tables: list[Any] = [self.fit, self.privacy or {}]
+        if not all(isinstance(table, Mapping) for table in tables):
+            return "The settings of the fit and of privacy must be tables."
+        for name in ("max_rounds", "max_components", "min_sites"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                return f"{name} must be a whole number of at least 1. Got {value!r} instead."
+        for name in ("deadline", "patience"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < 1e8:
+                return f"{name} must be a number of seconds. Got {value!r} instead."
+        if self.on_dropout not in ON_DROPOUT:
+            return f"on_dropout must be one of {', '.join(ON_DROPOUT)}. Got {self.on_dropout!r} instead."
+        if not isinstance(self.masked, bool) or self.version != 1:
+            return "masked must be true or false, and the version 1."
+        if len(self.sites) < self.min_sites:
+            return f"The study has {len(self.sites)} sites and needs at least {self.min_sites}."
+        return None
+
+    def _hidden(self) -> str | None:
+        shown = [self.study, *self.sites, *map(str, self.fit.values()), *map(str, (self.privacy or {}).values())]
+        if all(text.isprintable() for text in shown):
+            return None
+        return "The names and settings of a study must be plain text: an owner reads them in a terminal."
+
+    def text(self) -> str:
+        """Return the agreement as a text: always the same for the same terms."""
+        return json.dumps(asdict(self), sort_keys=True, indent=1, ensure_ascii=False)
+
+    @cached_property
+    def hash(self) -> str:
+        """The hash that owners sign."""
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+
+def read_agreement(text: str | bytes) -> Agreement:
+    """Return the agreement that a text holds; :class:`InvalidAgreement` if it holds none."""
+    if len(text) > MAX_TEXT:
+        raise InvalidAgreement("The text is too long for an agreement.")
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidAgreement("The text is not an agreement: it is not JSON.") from None
+    names = {about.name for about in fields(Agreement)}
+    if not isinstance(content, dict) or set(content) != names:
+        raise InvalidAgreement("The text is not an agreement of this version of fedspca.")
+    for name in ("features", "questions"):
+        content[name] = tuple(content[name]) if isinstance(content[name], list) else ()
+    return Agreement(**content)
+
+
+def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tuple[str, ...]) -> list[str]:
+    """Return why a site with this policy and these rows does not take part on these terms; an empty list if it does."""
+    found = []
+    if features != agreement.features:
+        found.append(_schema_difference(features, agreement.features))
+    if rows < policy.min_rows:
+        found.append(f"it holds fewer rows than the {policy.min_rows} that its policy requires")
+    if policy.allowed_queries is not None and (more := set(agreement.questions) - policy.allowed_queries):
+        found.append(f"the study asks {', '.join(sorted(more))}, which its policy does not allow")
+    if policy.max_rounds is not None and agreement.max_rounds > policy.max_rounds:
+        found.append(f"the study may ask {agreement.max_rounds} questions and its policy allows {policy.max_rounds}")
+    if policy.max_components is not None and agreement.max_components > policy.max_components:
+        limit = policy.max_components
+        found.append(f"the study asks about up to {agreement.max_components} directions and its policy allows {limit}")
+    return found + standing_objections(agreement, policy)
+
+
+def standing_objections(agreement: Agreement, policy: Policy) -> list[str]:
+    """Return those objections that no single question brings up again."""
+    found = []
+    if agreement.min_sites < policy.min_sites:
+        found.append(f"the study may go on with {agreement.min_sites} sites and its policy requires {policy.min_sites}")
+    if policy.masking and not agreement.masked:
+        found.append("its policy requires masks, so that only the sum is seen, and the study has none")
+    return found + _budget_objections(agreement, policy)
+
+
+def owners_objections(agreement: Agreement, rows: int) -> list[str]:
+    """Return what speaks against terms for the owner's ears alone: it depends on the rows and on what is asked."""
+    components = agreement.fit.get("components", 1)
+    if isinstance(components, int) and rows <= components:
+        return [f"this site holds {rows} rows, which are not more than the {components} components"]
+    return []
+
+
+def noise_among(agreement: Agreement) -> int:
+    """Return how many sites' noise is certainly in a sum and unknown to everyone, lost and colluding ones left out."""
+    if not agreement.masked:
+        return 1
+    colluding = int((agreement.privacy or {}).get("colluding", COLLUDING))
+    return max(1, threshold_of(len(agreement.sites), agreement.min_sites) - colluding)
+
+
+def _budget_objections(agreement: Agreement, policy: Policy) -> list[str]:
+    if policy.epsilon is None:
+        return []
+    if agreement.privacy is None:
+        return [f"its policy requires differential privacy with ε at most {policy.epsilon:g}, and the study has none"]
+    asked = agreement.privacy.get("epsilon")
+    if not isinstance(asked, int | float) or not asked <= policy.epsilon:
+        return [f"the study spends ε = {asked} and its policy allows {policy.epsilon:g}"]
+    return []
+
+
+def _privacy_problem(privacy: Any) -> str | None:
+    """Return what is wrong with the settings that a site relies on; the coordinator checks the others."""
+    if privacy is None:
+        return None
+    if not isinstance(privacy, Mapping):
+        return "The settings of privacy must be a table."
+    epsilon, delta, colluding = (privacy.get(name, 0) for name in ("epsilon", "delta", "colluding"))
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in (epsilon, delta)):
+        return "Privacy needs epsilon and delta."
+    if not (epsilon > 0 and 0 < delta < 1):
+        return f"Privacy needs a positive epsilon, and delta between 0 and 1. Got {epsilon!r} and {delta!r}."
+    if not isinstance(colluding, int) or isinstance(colluding, bool) or colluding < 0:
+        return f"colluding must be a number of sites. Got {colluding!r} instead."
+    return None
+
+
+def _schema_difference(mine: tuple[str, ...], theirs: tuple[str, ...]) -> str:
+    if len(mine) != len(theirs):
+        missing = [name for name in theirs if name not in set(mine)][:3]
+        hint = f"; it lacks {', '.join(map(repr, missing))}" if missing else ""
+        return f"it has {len(mine)} features and the study {len(theirs)}{hint}"
+    column = next(j for j, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
+    return f"its column {column} is {mine[column]!r} and the study's {theirs[column]!r}"
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+
+
+def _is_table(value: Any, kind: type) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(k, str) and isinstance(v, kind) for k, v in value.items())

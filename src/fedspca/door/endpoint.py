@@ -1,0 +1,263 @@
+"""A site's door: letters in, letters out. What is not signed, agreed, approved and allowed is not answered.
+
+In this order, each before the next: the coordinator's signature; the letter's form and size; the owner's approval of
+the study; whether this question was answered before; the owner's policy; the question's own form. Then data are
+touched, the answer is written into the log, and it leaves.
+
+Each (run, round, kind) is answered once. The same letter again gets the same bytes again, so a coordinator that was
+stopped goes on as if nothing had been; another letter for the same round is refused, so nobody gets a second answer on
+other terms.
+"""
+
+import hashlib
+import logging
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.door.agreement import Agreement, InvalidAgreement, objections, read_agreement, standing_objections
+from fedspca.door.masked import MASKED_HANDLERS
+from fedspca.door.session import Handler, Session, question
+from fedspca.door.store import Store
+from fedspca.letters.audit import Audit
+from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
+from fedspca.letters.wire import MAX_BYTES, Message, WireError, decode, encode
+from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
+from fedspca.site.site import Site
+
+MAX_RUNS = 1000
+LONGEST_REASON = 1000
+RUN = re.compile(r"[0-9a-f]{32}")
+
+log = logging.getLogger(__name__)
+
+
+def ask(session: Session, message: Message) -> Message:
+    """Answer a plain question with this site's terms, seen by the coordinator as they are."""
+    query = question(session.site.name, message)
+    if session.agreement.masked:
+        raise SiteRefusal(session.site.name, query.name, "in this study terms leave the site only under masks.")
+    return Message("terms", {"query": query.name}, session.answer(query))
+
+
+HANDLERS: dict[str, Handler] = {"ask": ask, **MASKED_HANDLERS}
+
+
+class Endpoint:
+    """Answers letters beside the data.
+
+    Parameters
+    ----------
+    site : Site
+        The rows and the owner's policy.
+    identity : Identity
+        The site's keys.
+    coordinator : str
+        The public key of the coordinator who invited the site.
+    store : Store
+        Where the site keeps what it knows of studies.
+    audit : Audit, optional
+        The log of what left; by default one in memory.
+    max_bytes : int
+        The longest letter that is taken.
+    arrange : callable, optional
+        Returns the site with its rows over other features, or in another order, where a study takes them so.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        identity: Identity,
+        coordinator: str,
+        store: Store,
+        audit: Audit | None = None,
+        max_bytes: int = MAX_BYTES,
+        arrange: Callable[[tuple[str, ...] | None], Site] | None = None,
+    ) -> None:
+        self.site = site
+        self.identity = identity
+        self.audit = audit or Audit()
+        self._coordinator = coordinator
+        self._store = store
+        self._max_bytes = max_bytes
+        self._arrange = arrange
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+
+    def handle(self, letter: bytes) -> bytes:
+        """Return the signed reply to a letter: an answer, or a refusal that says why."""
+        with self._lock:
+            about: dict[str, Any] = {"bytes_in": len(letter)}
+            try:
+                payload = self._opened(letter)
+                message = decode(payload, self._max_bytes)
+                about |= _about(message)
+                return self._answered(message, hashlib.sha256(payload).hexdigest(), about)
+            except (WireError, InvalidSignature, InvalidAgreement, SiteError) as error:
+                return self._refused(error, about)
+            except Exception as error:  # whatever a letter brings about, the guard goes on, and the log knows of it
+                log.exception("A letter could not be answered")
+                self._session = None
+                return self._refused(SiteError(self.site.name, "?", f"it failed ({type(error).__name__})."), about)
+
+    def _opened(self, letter: bytes) -> bytes:
+        if len(letter) > self._max_bytes:
+            raise WireError(f"A letter of {len(letter)} bytes is longer than the {self._max_bytes} that are taken.")
+        return signed_payload(letter, self._coordinator, "the coordinator")
+
+    def _answered(self, message: Message, digest: str, about: dict[str, Any]) -> bytes:
+        if message.kind == "hello":
+            return self._sent(self._hello(message), message, about)
+        if message.kind == "propose":
+            return self._sent(self._proposal(message), message, about)
+        session = self._current(message)
+        if message.kind in session.replies:
+            before, reply = session.replies[message.kind]
+            if before != digest:
+                raise SiteRefusal(self.site.name, message.kind, "the round was answered before, to another letter.")
+            self.audit.add(verdict="repeated", digest=_digest(reply), **about)
+            return reply
+        if message.kind not in HANDLERS:
+            raise InvalidQuery(self.site.name, message.kind, f"there is no such kind; there are {sorted(HANDLERS)}.")
+        try:
+            answer = HANDLERS[message.kind](session, message)
+        except BaseException:
+            self._session = None  # whatever the handler had begun to change is read again from the store
+            raise
+        reply = self._sent(answer, message, about)
+        session.replies[message.kind] = (digest, reply)
+        self._store.save(session.agreement.hash, _kept(session))
+        return reply
+
+    def _hello(self, message: Message) -> Message:
+        study = message.text("study", 64)
+        agreement = self._store.approved(study) if study else None
+        state = "approved" if agreement else "not approved"
+        return Message("hello", {"state": state, "features": len(self.site.feature_names)})
+
+    def _proposal(self, message: Message) -> Message:
+        """Keep the terms for the owner, unless the site could not take part on them anyway."""
+        text = message.arrays.get("agreement")
+        if text is None or text.dtype != np.uint8 or text.ndim != 1:
+            raise InvalidAgreement("A proposal without an agreement.")
+        agreement = read_agreement(text.tobytes())
+        if agreement.coordinator != self._coordinator:
+            raise InvalidAgreement("The agreement names another coordinator than the one who invited this site.")
+        if agreement.sites.get(self.site.name) != self.identity.public:
+            raise InvalidAgreement(f"The agreement does not name site {self.site.name!r} with its own key.")
+        self._arranged(agreement)
+        site = self.site
+        found = objections(agreement, site.policy, rows=site.n_rows, features=site.feature_names)
+        if found:
+            raise SiteRefusal(site.name, "propose", "; ".join(found) + ".")
+        self._store.propose(agreement)
+        state = "approved" if self._store.approved(agreement.hash) else "not approved"
+        return Message("proposal", {"state": state, "agreement": agreement.hash})
+
+    def _arranged(self, agreement: Agreement) -> None:
+        """See the rows over the features of a study, in its order, if they are all there."""
+        wanted, here = agreement.features, self.site.feature_names
+        if wanted != here and self._arrange is not None and set(wanted) <= set(self._arrange(None).feature_names):
+            self.site = self._arrange(wanted)
+            self._session = None
+
+    def _current(self, message: Message) -> Session:
+        """Return the session at the round that the message names; an older round or run is refused."""
+        study, run, number = message.text("study", 64), message.text("run", 32), message.number("round")
+        agreement = self._store.approved(study)
+        if agreement is None:
+            self._session = None
+            raise SiteRefusal(self.site.name, message.kind, "its owner has not approved this study.")
+        session = self._session
+        if session is None or session.agreement.hash != study:
+            session = self._session = self._restored(agreement)
+        if not RUN.fullmatch(run):
+            raise WireError("The name of a run must be 32 hexadecimal digits.")
+        if run != session.run:
+            self._begin(session, run)
+        if number < session.round or number == 0:
+            raise SiteRefusal(self.site.name, message.kind, f"round {number} is over; round {session.round} was asked.")
+        if number > session.round:
+            session.round, session.replies = number, {}
+        return session
+
+    def _begin(self, session: Session, run: str) -> None:
+        if run in session.runs or len(session.runs) >= MAX_RUNS:
+            raise SiteRefusal(self.site.name, "run", "the run is over: another one was begun after it.")
+        session.runs.append(run)
+        session.run, session.round, session.replies = run, 0, {}
+        # what was asked of whom counts for the whole study
+        session.secrets = {name: kept for name, kept in session.secrets.items() if name.startswith("study:")}
+        self.site.begin()
+
+    def _restored(self, agreement: Agreement) -> Session:
+        self._arranged(agreement)
+        if found := standing_objections(agreement, self.site.policy):  # the policy may have changed since the approval
+            raise SiteRefusal(self.site.name, "run", "; ".join(found) + ".")
+        kept = self._store.load(agreement.hash)
+        session = Session(agreement, self.site, self.identity)
+        if kept is None:
+            self.site.restore({"answered": np.array(0)})
+            return session
+        parts: dict[str, dict[str, NDArray[Any]]] = {"site": {}, "secret": {}, "reply": {}}
+        for name, array in kept.arrays.items():
+            kind, _, rest = name.partition(":")
+            parts[kind][rest] = array.copy()
+        self.site.restore(parts["site"])
+        session.run, session.round, session.runs = kept.fields["run"], kept.fields["round"], list(kept.fields["runs"])
+        session.secrets = parts["secret"]
+        digests = kept.fields["digests"]
+        session.replies = {kind: (digests[kind], reply.tobytes()) for kind, reply in parts["reply"].items()}
+        return session
+
+    def _sent(self, answer: Message, message: Message, about: dict[str, Any]) -> bytes:
+        """Return the signed reply, written into the log before it leaves."""
+        released = [[name, array.dtype.str, list(array.shape)] for name, array in answer.arrays.items()]
+        fields = {name: message.fields[name] for name in ("study", "run", "round") if name in message.fields}
+        # the head of the log goes along: whoever keeps the reply can tell later whether the log was rewritten
+        heading = {**fields, "sender": self.site.name, "log": self.audit.head}
+        payload = encode(Message(answer.kind, {**answer.fields, **heading}, answer.arrays))
+        self.audit.add(
+            verdict="answered",
+            reply=answer.kind,
+            released=released,
+            bytes=len(payload),
+            digest=_digest(payload),
+            **about,
+        )
+        return self.identity.sign(payload)
+
+    def _refused(self, error: Exception, about: dict[str, Any]) -> bytes:
+        reason = (error.reason if isinstance(error, SiteError) else str(error))[:LONGEST_REASON]
+        self.audit.add(verdict="refused", reason=reason, **about)
+        about = {name: about[name] for name in ("study", "run", "round", "query") if name in about}
+        fields = {**about, "error": type(error).__name__, "reason": reason, "sender": self.site.name}
+        return self.identity.sign(encode(Message("refused", fields)))
+
+
+def _kept(session: Session) -> Message:
+    """Return a session as it is kept."""
+    arrays = {f"site:{name}": array for name, array in session.site.snapshot().items()}
+    arrays |= {f"secret:{name}": array for name, array in session.secrets.items()}
+    arrays |= {f"reply:{kind}": np.frombuffer(reply, np.uint8) for kind, (_, reply) in session.replies.items()}
+    digests = {kind: digest for kind, (digest, _) in session.replies.items()}
+    fields = {"run": session.run, "round": session.round, "runs": session.runs, "digests": digests}
+    return Message("state", fields, arrays)
+
+
+def _about(message: Message) -> dict[str, Any]:
+    """Return what the log says of a letter, cut to a sensible length: its writer may be hostile."""
+    about: dict[str, Any] = {"kind": message.kind}
+    for name in ("study", "run", "round", "query"):
+        value = message.fields.get(name)
+        if isinstance(value, str | int):
+            about[name] = value if isinstance(value, int) and abs(value) < 1 << 63 else str(value)[:64]
+    return about
+
+
+def _digest(payload: bytes) -> str:
+    return hashlib.sha256(payload).hexdigest()

@@ -1,0 +1,91 @@
+"""Where one study stands at a site, and how a question is read from a letter."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.door.agreement import Agreement, noise_among
+from fedspca.dp.accounting import Budget, Purpose
+from fedspca.letters.identity import Identity
+from fedspca.letters.wire import Message
+from fedspca.site.errors import InvalidQuery, SiteRefusal
+from fedspca.site.queries import QUERIES
+from fedspca.site.question import Query, Terms
+from fedspca.site.site import Site
+
+
+@dataclass
+class Session:
+    """Where one study stands at a site.
+
+    Attributes
+    ----------
+    agreement : Agreement
+        The terms, approved by the owner.
+    site : Site
+        The rows.
+    identity : Identity
+        The site's keys.
+    run, round : str, int
+        Which run of the study this is, and the last round that was asked.
+    runs : list of str
+        The runs that there were, this one last.
+    replies : dict
+        The answers of this round, by kind: the letter's digest and the bytes of the reply.
+    secrets : dict of str to ndarray
+        What handlers keep between messages. It never leaves the site.
+    """
+
+    agreement: Agreement
+    site: Site
+    identity: Identity
+    run: str = ""
+    round: int = 0
+    runs: list[str] = field(default_factory=list)
+    replies: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    secrets: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def answer(self, query: Query) -> Terms:
+        """Return this site's terms, if the agreement and the policy allow the question."""
+        name = self.site.name
+        if query.name not in QUERIES:
+            return self.site.answer(query)  # which says what questions there are
+        if query.name not in self.agreement.questions:
+            raise SiteRefusal(name, query.name, "the question is not part of what the owner approved.")
+        if self.round > self.agreement.max_rounds:
+            raise SiteRefusal(name, query.name, f"the owner approved {self.agreement.max_rounds} questions.")
+        asked = QUERIES[query.name].components(query)
+        if asked > self.agreement.max_components:
+            limit = self.agreement.max_components
+            raise SiteRefusal(name, query.name, f"it asks about {asked} directions and the owner approved {limit}.")
+        return self.site.answer(query, self._purpose())
+
+    def _purpose(self) -> Purpose | None:
+        """What releases are for in a private study, and on which terms; None in another."""
+        privacy = self.agreement.privacy
+        if privacy is None:
+            return None
+        budget = Budget(float(privacy["epsilon"]), float(privacy["delta"]))
+        return Purpose(self.agreement.hash, self.run, self.round, budget, noise_among(self.agreement))
+
+
+Handler: TypeAlias = Callable[[Session, Message], Message]
+
+
+def question(site: str, message: Message) -> Query:
+    """Return the question that a message puts; its form is checked when it is answered."""
+    scalars = message.fields.get("scalars")
+    if not isinstance(scalars, dict) or not all(isinstance(value, str | int | float) for value in scalars.values()):
+        raise InvalidQuery(site, "?", "its scalars must be a table of numbers and texts.")
+    arrays = {name: array for name, array in message.arrays.items() if array.dtype == np.float64}
+    if len(arrays) != len(message.arrays):
+        raise InvalidQuery(site, "?", "its arrays must be float64.")
+    return Query(message.text("query", 40), arrays, scalars)
+
+
+def put_question(query: Query) -> tuple[dict[str, Any], Mapping[str, NDArray[Any]]]:
+    """Return the fields and arrays in which a question travels: what :func:`question` reads."""
+    return {"query": query.name, "scalars": dict(query.scalars)}, query.arrays

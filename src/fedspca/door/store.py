@@ -1,0 +1,137 @@
+"""What a site keeps of a study between messages: the terms, the owner's approval, and where the rounds stand.
+
+All of it is in a folder of the site's own, each file written whole or not at all, so that a site which is stopped at
+any moment goes on from there.
+"""
+
+import hashlib
+import re
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+from fedspca.door.agreement import Agreement, read_agreement
+from fedspca.files import new_file
+from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
+from fedspca.letters.wire import Message, WireError, decode, encode
+
+HASH = re.compile(r"[0-9a-f]{64}")
+CHECKSUM = 32
+
+
+class Store(Protocol):
+    """Where a site keeps what it knows of studies."""
+
+    def propose(self, agreement: Agreement) -> None:
+        """Keep the terms of a study for the owner to read."""
+
+    def approved(self, study: str) -> Agreement | None:
+        """Return the terms with this hash, if the owner has approved them."""
+
+    def load(self, study: str) -> Message | None:
+        """Return where the rounds of a study stand."""
+
+    def save(self, study: str, state: Message) -> None:
+        """Keep where the rounds of a study stand."""
+
+
+class MemoryStore:
+    """A store for sites in this process, whose owner approves whatever is proposed."""
+
+    def __init__(self) -> None:
+        self._agreements: dict[str, Agreement] = {}
+        self._states: dict[str, bytes] = {}
+
+    def propose(self, agreement: Agreement) -> None:
+        """Keep the terms of a study."""
+        self._agreements[agreement.hash] = agreement
+
+    def approved(self, study: str) -> Agreement | None:
+        """Return the terms with this hash."""
+        return self._agreements.get(study)
+
+    def load(self, study: str) -> Message | None:
+        """Return where the rounds of a study stand."""
+        return decode(self._states[study]) if study in self._states else None
+
+    def save(self, study: str, state: Message) -> None:
+        """Keep where the rounds of a study stand."""
+        self._states[study] = encode(state)
+
+
+class FolderStore:
+    """A store in a folder of the site's.
+
+    Parameters
+    ----------
+    folder : Path
+        Where studies are kept, each in a folder named by the hash of its terms.
+    identity : Identity
+        The site's keys: an approval counts if it was signed with them.
+    """
+
+    def __init__(self, folder: Path, identity: Identity) -> None:
+        self._folder = folder
+        self._identity = identity
+
+    def propose(self, agreement: Agreement) -> None:
+        """Keep the terms of a study for the owner to read. They take the place of others that were not approved."""
+        home = self._home(agreement.hash)
+        if (home / "agreement.json").exists():
+            return
+        for other in self.studies():
+            home_of_other = self._home(other.hash)
+            # what was answered once must be remembered, also if the owner has withdrawn the approval since
+            if self.approved(other.hash) is None and not (home_of_other / "state").exists():
+                shutil.rmtree(home_of_other, ignore_errors=True)
+        with new_file(home / "agreement.json") as draft:
+            draft.write_text(agreement.text(), encoding="utf-8")
+
+    def studies(self) -> list[Agreement]:
+        """Return the terms of all studies that were proposed, the newest last."""
+        paths = sorted(self._folder.glob("*/agreement.json"), key=lambda path: path.stat().st_mtime_ns)
+        return [read_agreement(path.read_text(encoding="utf-8")) for path in paths]
+
+    def approve(self, agreement: Agreement) -> None:
+        """Sign the hash of a study's terms with the site's key."""
+        with new_file(self._home(agreement.hash) / "approval", private=True) as draft:
+            draft.write_bytes(self._identity.sign(_words_of_approval(agreement.hash)))
+
+    def withdraw(self, agreement: Agreement) -> None:
+        """Take the approval back: the site answers nothing more."""
+        (self._home(agreement.hash) / "approval").unlink(missing_ok=True)
+
+    def approved(self, study: str) -> Agreement | None:
+        """Return the terms with this hash, if their approval bears the signature of this site's key."""
+        home = self._home(study)
+        try:
+            approval = signed_payload((home / "approval").read_bytes(), self._identity.public, "the owner")
+            agreement = read_agreement((home / "agreement.json").read_text(encoding="utf-8"))
+        except (FileNotFoundError, InvalidSignature):
+            return None
+        return agreement if agreement.hash == study and approval == _words_of_approval(study) else None
+
+    def load(self, study: str) -> Message | None:
+        """Return where the rounds of a study stand; a file that was altered is refused."""
+        path = self._home(study) / "state"
+        if not path.exists():
+            return None
+        content = path.read_bytes()
+        if hashlib.sha256(content[CHECKSUM:]).digest() != content[:CHECKSUM]:
+            raise WireError(f"{path}: the file was cut off or altered, so the site cannot go on with this study.")
+        return decode(content[CHECKSUM:])
+
+    def save(self, study: str, state: Message) -> None:
+        """Keep where the rounds of a study stand."""
+        content = encode(state)
+        with new_file(self._home(study) / "state", private=True) as draft:
+            draft.write_bytes(hashlib.sha256(content).digest() + content)
+
+    def _home(self, study: str) -> Path:
+        if not HASH.fullmatch(study):  # it becomes the name of a folder
+            raise WireError("The hash of a study must be 64 hexadecimal digits.")
+        return self._folder / study
+
+
+def _words_of_approval(study: str) -> bytes:
+    return f"fedspca: the owner approves the study {study}".encode()

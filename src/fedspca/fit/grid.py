@@ -1,0 +1,55 @@
+"""Explained variance against non-zeros as plain figures."""
+
+from typing import Any
+
+import numpy as np
+
+from fedspca.estimators import ExactSPCA
+from fedspca.federation import Federation
+from fedspca.fit.settings import SolverSettings
+
+POINTS = 10
+MOST = 1000  # non-zeros a component beyond which nobody reads a loading
+
+
+def default_grid(n_features: int, points: int = POINTS) -> list[int]:
+    """Return numbers of non-zeros from one to all features, ever wider apart."""
+    grid = np.geomspace(1, min(n_features, MOST), points)
+    return sorted({round(float(count)) for count in grid})
+
+
+def follow_path(
+    settings: SolverSettings, federation: Federation, grid: list[int], rule: str = "knee"
+) -> dict[str, Any]:
+    """Solve for each number of non-zeros a component, for a round or two each, and mark a choice.
+
+    Parameters
+    ----------
+    settings : SolverSettings
+        How many components, and how rows are scaled.
+    federation : Federation
+        The sites.
+    grid : list of int
+        Non-zeros of each component.
+    rule : {"knee", "bic", "share"}
+        How the choice is made.
+    """
+    estimator = ExactSPCA(
+        settings.components, scale=settings.scale, max_missing=settings.max_missing, random_state=settings.seed
+    )
+    path = estimator.path_federation(federation, n_nonzero=grid)
+    chosen = path.choose(rule)  # type: ignore[arg-type]
+    return {
+        "rule": rule,
+        "dense": float(path.dense_ratio),
+        "rounds": int(path.n_rounds),
+        "points": [
+            {
+                "nonzero": int(setting),
+                "nonzeros": int(model.n_nonzeros),
+                "explained": float(model.explained_variance_ratio),
+                "chosen": model is chosen,
+            }
+            for setting, model in zip(grid, path, strict=True)
+        ],
+    }

@@ -1,0 +1,110 @@
+"""From files to sites: the features that they share, in one order, and what a reader must be told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedspca.data import Feature, Schema, SiteRows, agree, choose, open_table, read_sites
+from fedspca.fit.settings import FitSettings
+from fedspca.site import Policy, Site
+from fedspca.site.errors import InvalidData
+
+SHOWN_ALONE = frozenset({"captured_variance", "deviations", "moments"})
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The sites' rows over the features that they share.
+
+    Attributes
+    ----------
+    feature_names : tuple of str
+        The features, in the first site's order.
+    sites : tuple of SiteRows
+        Each site's rows.
+    told : tuple of str
+        What was done to the files so that they fit together.
+    schema : Schema
+        The schema of the features.
+    """
+
+    feature_names: tuple[str, ...]
+    sites: tuple[SiteRows, ...]
+    told: tuple[str, ...]
+    schema: Schema
+
+
+def site_names(files: Sequence[str]) -> list[str]:
+    """Name sites after their files: the shortest way that tells them apart."""
+    paths = [Path(file) for file in files]
+    stems = [_stem(path) for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    names = [path.name for path in paths]
+    names = names if len(set(names)) == len(names) else [path.as_posix() for path in paths]
+    if len(set(names)) != len(names):
+        raise InvalidData("The same file is given more than once; each file is a site of its own.")
+    return names
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    for packed in (".gz", ".bz2", ".zst"):
+        name = name.removesuffix(packed)
+    return Path(name).stem
+
+
+def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
+    """Return the features of each file, by the file's name as a site."""
+    if not settings.files:
+        raise InvalidData("No file was given. Name one file a site, or one file with --site-column.")
+    tables = {
+        name: open_table(file, settings.text_options())
+        for name, file in zip(site_names(settings.files), settings.files, strict=True)
+    }
+    wanted = settings.columns()
+    known = {column.name for table in tables.values() for column in table.columns}
+    typed_right = known.issuperset({*wanted.exclude, *wanted.beside})
+    return {
+        name: choose(table.where, table.columns, wanted.kept_out_of(table.columns) if typed_right else wanted)
+        for name, table in tables.items()
+    }
+
+
+def open_inputs(settings: FitSettings) -> Inputs:
+    """Read the files as sites that share their features.
+
+    Parameters
+    ----------
+    settings : FitSettings
+        The files, and what their columns are for.
+    """
+    chosen = file_features(settings)
+    schemas = {name: Schema.of(features) for name, features in chosen.items()}
+    names, told = agree(schemas, common=settings.common)
+    sites: list[SiteRows] = []
+    for (name, features), file in zip(chosen.items(), settings.files, strict=True):
+        by_name = {feature.name: feature for feature in features}
+        sites += read_sites(
+            file,
+            [by_name[feature] for feature in names],
+            settings.columns(),
+            name=name,
+            options=settings.text_options(),
+            cache=None if settings.cache is None else Path(settings.cache),
+        )
+    every = [site.site for site in sites]
+    if len(set(every)) != len(every):
+        twice = sorted({name for name in every if every.count(name) > 1})
+        raise InvalidData(f"More than one file holds rows of the site {twice[0]!r}. Put each site into one file.")
+    first = next(iter(schemas.values()))
+    kinds = dict(zip(first.names, first.dtypes, strict=True))
+    return Inputs(names, tuple(sites), tuple(told), Schema(names, tuple(kinds[name] for name in names)))
+
+
+def make_sites(settings: FitSettings, inputs: Inputs) -> list[Site]:
+    """Return the sites, each with the policy of the settings."""
+    policy = Policy(min_rows=settings.min_rows, alone=SHOWN_ALONE if settings.show_sites else frozenset())
+    shared: dict[str, Any] = {"feature_names": inputs.feature_names, "allow_missing": settings.max_missing > 0}
+    return [Site(site.site, site.rows, policy=policy, **shared) for site in inputs.sites]

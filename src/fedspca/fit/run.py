@@ -1,0 +1,161 @@
+"""A fit: sites from files, a solver, a checkpoint while it runs, and the model that comes of it."""
+
+import hashlib
+import json
+import platform
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+from fedspca._version import __version__
+from fedspca.estimators.base import FederatedSparsePCA
+from fedspca.federation import Federation, LocalFederation
+from fedspca.federation.checkpoint import CheckpointedFederation
+from fedspca.fit.facts import judge
+from fedspca.fit.grid import default_grid, follow_path
+from fedspca.fit.inputs import Inputs, make_sites, open_inputs
+from fedspca.fit.settings import FitSettings, SolverSettings
+from fedspca.fit.solvers import make_estimator
+from fedspca.linalg.operators import column_sums
+from fedspca.model import SparsePCAModel, plain_round
+from fedspca.site import Site
+from fedspca.solvers.rounds import Round, Rounds
+
+Callback = Callable[[Round], object]
+
+
+def fit_files(
+    settings: FitSettings,
+    *,
+    callback: Callback | None = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    inputs: Inputs | None = None,
+) -> SparsePCAModel:
+    """Fit what the settings ask for to their files.
+
+    Parameters
+    ----------
+    settings : FitSettings
+        Every setting.
+    callback : callable, optional
+        Called with each round.
+    checkpoint : Path, optional
+        Where the state of the fit is kept while it runs. It is removed at the end, and stays if the fit is interrupted.
+    resume : bool, default=False
+        Whether to go on from that checkpoint rather than begin anew.
+    inputs : Inputs, optional
+        The files, if they are read already.
+    """
+    estimator = make_estimator(settings, [callback] if callback else [])
+    inputs = inputs or open_inputs(settings)
+    sites = make_sites(settings, inputs)
+    _check_rows(settings, sites)
+    local = LocalFederation(sites)
+    if checkpoint is None:
+        return _fitted_to_files(settings, inputs, estimator, local, sites)
+    if not resume:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    elif not checkpoint.exists():
+        raise ValueError(f"{checkpoint}: there is no checkpoint to resume. Fit without --resume.")
+    kept = CheckpointedFederation(local, sites, checkpoint, _identity(settings, inputs))
+    try:
+        model = _fitted_to_files(settings, inputs, estimator, kept, sites)
+    except KeyboardInterrupt:
+        kept.save()
+        raise
+    except BaseException:
+        kept.remove()
+        raise
+    kept.remove()
+    return model
+
+
+def _check_rows(settings: FitSettings, sites: list[Site]) -> None:
+    """Say what to do about a small site; its policy would refuse too, but cannot know of options."""
+    small = [site.name for site in sites if site.n_rows < settings.min_rows]
+    if small:
+        raise ValueError(
+            f"Site {small[0]!r} holds fewer rows than the {settings.min_rows} of --min-rows: a sum over few rows says "
+            "much about each. Leave the site out, or lower --min-rows."
+        )
+
+
+def _fitted_to_files(
+    settings: FitSettings, inputs: Inputs, estimator: FederatedSparsePCA, federation: Federation, sites: Sequence[Site]
+) -> SparsePCAModel:
+    kept = {name: value for name, value in asdict(settings).items() if name not in {"files", "cache"}}
+    return fitted_model(
+        settings,
+        estimator,
+        federation,
+        sites=sites,
+        study={**kept, "files": [Path(file).name for file in settings.files]},
+        told=list(inputs.told),
+        schema=inputs.schema.hash,
+        site_names=sorted(site.name for site in sites),
+    )
+
+
+def fitted_model(
+    settings: SolverSettings,
+    estimator: FederatedSparsePCA,
+    federation: Federation,
+    *,
+    sites: Sequence[Site] = (),
+    **facts: Any,
+) -> SparsePCAModel:
+    """Fit, ask what the report shows beside the loadings, and return all of it as a model.
+
+    Parameters
+    ----------
+    settings : SolverSettings
+        What is to be fitted.
+    estimator : estimator
+        The solver that they ask for.
+    federation : Federation
+        The sites, wherever they are.
+    sites : sequence of Site
+        Those in this process, whose own figures are shown if they allow it.
+    **facts
+        What else the model should tell.
+    """
+    estimator.fit_federation(federation)
+    asking = Rounds(federation)
+    judgement = judge(asking, sites, estimator)
+    followed = settings.path and settings.solver == "exact"
+    path = follow_path(settings, asking, default_grid(len(federation.feature_names))) if followed else None
+    return SparsePCAModel.from_estimator(
+        estimator,
+        covariance=judgement.covariance,
+        versions=versions(),
+        path=path,
+        asked_after=[plain_round(record) for record in asking.history],
+        **facts,
+        **judgement.facts,
+    )
+
+
+def versions() -> dict[str, str]:
+    """Return what a fit was computed with."""
+    return {
+        "fedspca": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }
+
+
+def _identity(settings: FitSettings, inputs: Inputs) -> str:
+    """Return a fingerprint of what is fitted to what. Sums over each site's rows stand for the rows."""
+    kept = {name: value for name, value in asdict(settings).items() if name != "cache"}
+    digest = hashlib.sha256(json.dumps([kept, versions(), inputs.feature_names]).encode())
+    for site in inputs.sites:
+        digest.update(f"{site.site}\0{site.rows.shape}".encode())
+        digest.update(column_sums(site.rows, missing=True).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,183 @@
+"""Every setting of a fit, in one place: the command line, ``fit.toml`` and its comments all come from here."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self, TypeVar, get_args, get_type_hints
+
+from fedspca.data import Columns, TextOptions
+from fedspca.data.columns import MAX_FEATURES, listed
+
+SECTIONS = ("study", "data", "columns", "fit", "federation", "privacy", "policy")
+
+
+def setting(section: str, help: str, default: Any = None, example: str = "") -> Any:
+    """Declare a setting: the section of its file, what it means, its default, and an example if it has none."""
+    about = {"section": section, "help": help, "example": example}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=about)
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """What is to be fitted."""
+
+    solver: str = setting("fit", "exact, faspca or fsspca.", "exact")
+    components: int = setting("fit", "How many components.", 2)
+    nonzero: int | None = setting("fit", "Non-zero weights of each component (exact).", example="10")
+    variance_kept: float | None = setting(
+        "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
+    )
+    lam: float | None = setting("fit", "Or: the weight of the l1 norm (every solver).", example="100.0")
+    scale: bool = setting("fit", "Divide features by their joint standard deviation.", True)
+    max_missing: float = setting(
+        "fit", "The largest share of missing values that a feature may have; they count as the joint mean.", 0.2
+    )
+    tol: float | None = setting("fit", "When to stop; by default the solver's own.", example="1e-6")
+    max_rounds: int | None = setting("fit", "The most rounds; by default the solver's own.", example="500")
+    seed: int = setting("fit", "Seed of the first directions.", 0)
+    path: bool = setting(
+        "fit", "Also follow explained variance against non-zeros, for the report (exact; a dozen rounds more).", True
+    )
+
+    def with_given(self, given: Mapping[str, Any]) -> Self:
+        """Return the settings with these in place of its own; None changes nothing."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class FitSettings(SolverSettings):
+    """What is to be fitted to what. A list of files makes one site each, unless a column names the sites."""
+
+    files: tuple[str, ...] = setting("data", "The tables; each file is a site.", (), '["north.csv", "south.parquet"]')
+    site_column: str | None = setting("data", "The column that names each row's site.", example='"hospital"')
+    common: bool = setting("data", "Take only the features that every site has, and name the others.", False)
+    encoding: str = setting("data", "How the letters of text tables are stored.", "utf-8")
+    delimiter: str | None = setting("data", "What stands between values, if it is not found.", example='";"')
+    decimal: str = setting("data", "The decimal sign of text tables.", ".")
+    cache: str | None = setting("data", "Where prepared copies of large files are kept.", example='"/scratch/cache"')
+
+    features: tuple[str, ...] | None = setting("columns", "The features, in order.", example='["age", "bmi"]')
+    exclude: tuple[str, ...] = setting("columns", "Columns to leave out.", ())
+    id: str | None = setting("columns", "The column that names rows.", example='"patient"')
+    label: str | None = setting("columns", "A column with a label, kept out.", example='"diagnosis"')
+    categories: Mapping[str, tuple[str, ...]] = setting(
+        "columns", "Columns of text to encode, with the categories that all sites agree on.", {}, '{ sex = ["F", "M"] }'
+    )
+    max_features: int = setting("columns", "The most features taken from one table.", MAX_FEATURES)
+
+    min_rows: int = setting("policy", "Sites with fewer rows refuse: a sum over few rows says much about each.", 5)
+    show_sites: bool = setting(
+        "policy", "Let each site's own fit be shown in the report, and not only sums over all sites.", False
+    )
+
+    def columns(self) -> Columns:
+        """Return what each column is for."""
+        return Columns(
+            features=self.features,
+            exclude=self.exclude,
+            id=self.id,
+            label=self.label,
+            site=self.site_column,
+            categories=self.categories,
+            max_features=self.max_features,
+        )
+
+    def text_options(self) -> TextOptions:
+        """Return how text tables are written."""
+        return TextOptions(self.encoding, self.delimiter, self.decimal)
+
+
+Settings = TypeVar("Settings", bound=SolverSettings)
+
+
+def read_fit_settings(path: Path) -> FitSettings:
+    """Read ``fit.toml``. File names in it are relative to its folder.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+    settings = read_settings(path, FitSettings, "fedspca init")
+    return replace(settings, files=tuple(str(path.parent / file) for file in settings.files))
+
+
+def by_section(kind: type[SolverSettings]) -> dict[str, list[Any]]:
+    """Return the settings of each section, in the order in which a file has them."""
+    sections: dict[str, list[Any]] = {}
+    for about in fields(kind):
+        sections.setdefault(about.metadata["section"], []).append(about)
+    return {name: sections[name] for name in SECTIONS if name in sections}
+
+
+def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
+    """Read a file of settings.
+
+    Parameters
+    ----------
+    path : Path
+        The file, in TOML.
+    kind : type
+        The class that holds them.
+    command : str
+        What writes such a file.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file. Write one with: {command}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: it is not valid TOML. ({error})") from None
+    sections = {section: [about.name for about in settings] for section, settings in by_section(kind).items()}
+    given: dict[str, Any] = {}
+    for section, settings in content.items():
+        if section not in sections or not isinstance(settings, dict):
+            raise ValueError(f"{path}: there is no section {section!r}; there are {listed(sections, most=9)}.")
+        for name, value in settings.items():
+            if name not in sections[section]:
+                raise ValueError(
+                    f"{path}: [{section}] has no setting {name!r}; it has {listed(sections[section], 20)}."
+                )
+            given[name] = _checked(path, kind, name, value)
+    return kind(**given)
+
+
+TEXTS: Any = tuple[str, ...]
+LISTS: Any = Mapping[str, tuple[str, ...]]
+KINDS: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
+    bool: (bool, "true or false"),
+    int: (int, "a whole number"),
+    float: ((int, float), "a number"),
+    str: (str, "a text in quotes"),
+    TEXTS: (list, "a list of texts"),
+    LISTS: (dict, "a table of lists of texts"),
+}
+
+
+def kind_of_setting(name: str, settings: type[SolverSettings] = FitSettings) -> Any:
+    """Return the type of a setting, whether or not it may be left open."""
+    hint = get_type_hints(settings)[name]
+    inner = [part for part in get_args(hint) if part is not type(None)]
+    return inner[0] if type(None) in get_args(hint) else hint
+
+
+def _checked(path: Path, settings: type[SolverSettings], name: str, value: Any) -> Any:
+    kind = kind_of_setting(name, settings)
+    types: Any = KINDS[kind][0]
+    words = KINDS[kind][1]
+    if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"{path}: {name} must be {words}. Got {value!r} instead.")
+    if kind == TEXTS:
+        return _texts(path, name, value)
+    if kind == LISTS:
+        return {key: _texts(path, f"{name}.{key}", items) for key, items in value.items()}
+    return value
+
+
+def _texts(path: Path, name: str, items: Any) -> tuple[str, ...]:
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise ValueError(f"{path}: {name} must be a list of texts. Got {items!r} instead.")
+    return tuple(items)

@@ -1,0 +1,115 @@
+"""The commands of Flower's own processes, so that nobody needs to learn their flags.
+
+A *SuperLink* runs on the coordinator's machine, a *SuperNode* on each site's. Each command is made by a function that
+returns it as a list, so that it can be printed for those who want to run it themselves.
+
+Ports. A SuperLink serves three things on one port: Fleet (what SuperNodes talk to, each request signed by the
+node's key), Runtime (its own app processes) and Control (`flwr run`, `flwr supernode register`), and the open-source
+SuperLink lets *everyone* who reaches the port use Control, that is, run code. So it listens on loopback only, and
+:mod:`fedspca.flower.gateway` is what listens to the network and lets only Fleet pass. Sites open no port: a
+SuperNode connects out, and its own Runtime port is on loopback.
+"""
+
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedspca.flower.certificates import Certificates
+
+LOOPBACK = "127.0.0.1"
+TASK_POLL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"
+TASK_POLL_SECONDS = 0.2  # how often a site's launcher asks for work; Flower's default is a second, for every message
+
+
+class FlowerProcessError(ChildProcessError):
+    """A process of Flower did not start, did not stop or did not do what was asked."""
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The environment of every Flower process: its files under ``home``, nothing reported to anyone."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("FLWR_")}
+    programs = str(Path(sys.executable).parent)  # Flower starts its helpers by name, from the same installation
+    return kept | {
+        "PATH": os.pathsep.join(filter(None, [programs, os.environ.get("PATH")])),
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        TASK_POLL: str(TASK_POLL_SECONDS),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def superlink_command(certificates: Certificates, database: Path, port: int, host: str = LOOPBACK) -> list[str]:
+    """The command that starts the coordinator's SuperLink, with TLS and with nodes that must be registered."""
+    return [
+        program("flower-superlink"),
+        *("--host", host, "--port", str(port)),
+        *("--ssl-ca-certfile", str(certificates.authority)),
+        *("--ssl-certfile", str(certificates.certificate), "--ssl-keyfile", str(certificates.key)),
+        "--enable-supernode-auth",
+        *("--database", str(database)),
+        "--disable-runtime-dependency-installation",
+    ]
+
+
+def simulation_command(database: Path, port: int) -> list[str]:
+    """The command that starts Flower's simulation engine: sites that are all on this machine, and no network."""
+    return [
+        program("flower-superlink"),
+        *("--simulation", "--insecure", "--host", LOOPBACK, "--port", str(port)),
+        *("--database", str(database)),
+        "--disable-runtime-dependency-installation",
+    ]
+
+
+def gateway_command(certificates: Certificates, port: int, superlink_port: int, host: str = "0.0.0.0") -> list[str]:
+    """The command that opens a port to the sites, through which they reach the SuperLink's Fleet and nothing else."""
+    return [
+        *(sys.executable, "-m", "fedspca.flower.gateway"),
+        *("--host", host, "--port", str(port), "--superlink-port", str(superlink_port)),
+        *("--authority", str(certificates.authority)),
+        *("--certificate", str(certificates.certificate), "--key", str(certificates.key)),
+    ]
+
+
+def supernode_command(address: str, authority: Path, private_key: Path, port: int, guard: Path) -> list[str]:
+    """The command that connects a site: ``address`` as host:port, and the socket at which its guard listens."""
+    if set('"\\\n') & set(str(guard)):
+        raise FlowerProcessError(f"Flower cannot read a path with quotes or backslashes: {guard}")
+    return [
+        program("flower-supernode"),
+        *("--superlink", address),
+        *("--root-certificates", str(authority)),
+        *("--auth-supernode-private-key", str(private_key)),
+        *("--host", LOOPBACK, "--port", str(port)),
+        *("--node-config", f'socket="{guard}"'),
+    ]
+
+
+def shown(command: Sequence[str]) -> str:
+    """A command as a person would type it."""
+    return shlex.join(command)
+
+
+def free_port(host: str = LOOPBACK) -> int:
+    """A port that nobody listens on now."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``host:port`` or ``[v6]:port``."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise FlowerProcessError(f"An address reads host:port, not {address!r}.")
+    return host.strip("[]"), int(port)
+
+
+def program(name: str) -> str:
+    """Where a program of this installation is."""
+    return str(Path(sys.executable).parent / name)

@@ -1,0 +1,1 @@
+"""Signed letters: their bytes, the keys that sign them, and the log of what was sent."""

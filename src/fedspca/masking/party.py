@@ -1,0 +1,383 @@
+"""A site's side of secure aggregation: its terms leave under masks that cancel in the sum and nowhere else.
+
+After Bonawitz et al. (2017). For every round each site has a pair of keys and a seed of its own. Two sites agree on a
+mask that one adds and the other subtracts, and each adds a mask of its own seed. Both secrets are shared among the
+sites beforehand, sealed, so that the coordinator can be helped afterwards: for a site whose terms arrived, the others
+tell their shares of its seed; for one that was lost, their shares of its key; never both for the same site and round.
+
+The steps, each a message: ``keys`` (the site's key of this run, certified by its identity); ``shares`` (secrets of the
+first round); ``masked`` (the question; the reply also brings the secrets of the *next* round, so that it costs no
+message of its own); ``unmask`` (who answered). Keys and seeds are of one round, so a site that is lost today exposes
+nothing that it said yesterday.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
+from fedspca.letters.wire import Message, WireError, decode, encode
+from fedspca.masking.fixed_point import (
+    MAX_WORDS,
+    Coding,
+    Segment,
+    Words,
+    add_into,
+    encode_terms,
+    layout,
+)
+from fedspca.masking.messages import KEYS, MASKED, SHARES, UNMASK
+from fedspca.masking.secret_sharing import (
+    KEY,
+    SEALED,
+    SEED,
+    BrokenSecret,
+    agreed_key,
+    derive,
+    key_stream,
+    new_seed,
+    public_key,
+    seal,
+    split,
+    unseal,
+)
+from fedspca.site.errors import InvalidQuery, SiteRefusal
+from fedspca.site.queries import AVERAGED, PRIVATE, QUERIES
+from fedspca.site.question import Query, Terms, query_hash
+
+Bytes = NDArray[np.uint8]
+
+LARGEST_EXPONENT = 1000
+OTHERS = "all other questions"
+CONSENSUS = "consensus steps"
+
+
+@dataclass(frozen=True)
+class Party:
+    """One site among those of a run, and how many it takes.
+
+    Attributes
+    ----------
+    name : str
+        The site.
+    identity : Identity
+        Its keys.
+    roster : mapping of str to str
+        The public key of every site of the study, by name.
+    study, run : str
+        What the masks are for; in another run they would be others.
+    threshold : int
+        How many sites must help to unmask a sum. So many must also be in it.
+    survives : frozenset of str
+        The questions that may be summed over fewer sites than others were; see :func:`surviving_questions`.
+    """
+
+    name: str
+    identity: Identity
+    roster: Mapping[str, str]
+    study: str
+    run: str
+    threshold: int
+    survives: frozenset[str] = PRIVATE
+
+    @property
+    def context(self) -> tuple[str, str]:
+        """What every key is bound to."""
+        return (self.study, self.run)
+
+
+def threshold_of(sites: int, min_sites: int) -> int:
+    """Return how many sites it takes to unmask a sum: more than two thirds of them, and no fewer than were agreed.
+
+    A coordinator that tells some sites that another was lost and the rest that it was not gets both of its secrets only
+    from two groups of ``threshold`` sites each. With c sites on its side that takes 2(threshold − c) ≤ sites − c, so
+    more than two thirds withstand up to a third.
+    """
+    return max(min_sites, 2, 2 * sites // 3 + 1)
+
+
+def surviving_questions(on_dropout: str) -> frozenset[str]:
+    """Return the questions that may be summed over fewer sites than before.
+
+    They are releases, whose noise covers it, and averages where the owners agreed to go on without a lost site.
+    """
+    return PRIVATE | AVERAGED if on_dropout == "continue" else PRIVATE
+
+
+@dataclass
+class MaskingState:
+    """What a site keeps between messages; none of it leaves as it stands."""
+
+    seed: str  # of the key with which other sites seal letters to this one
+    peers: dict[str, str] = field(default_factory=dict)  # the others' such keys
+    ready: dict[str, Any] = field(default_factory=dict)  # this site's secrets of the round to come
+    held: dict[str, Any] = field(default_factory=dict)  # everyone's shares of the round that was answered
+
+    def to_array(self) -> Bytes:
+        """Return the state as bytes."""
+        return np.frombuffer(json.dumps(asdict(self)).encode(), np.uint8)
+
+    @classmethod
+    def from_array(cls, array: Bytes) -> "MaskingState":
+        """Return the state that bytes hold."""
+        return cls(**json.loads(array.tobytes()))
+
+
+# -- the certificate of a key ------------------------------------------------------------------------------------------
+
+
+def announce_key(party: Party) -> tuple[MaskingState, Message]:
+    """Make the site's key of this run, signed with its identity."""
+    seed = new_seed()
+    fields = {"study": party.study, "run": party.run, "site": party.name}
+    key = np.frombuffer(public_key(seed), np.uint8)
+    certificate = party.identity.sign(encode(Message("certificate", fields, {"key": key})))
+    return MaskingState(seed.hex()), Message(KEYS, {}, {"certificate": np.frombuffer(certificate, np.uint8)})
+
+
+def certified_key(party: Party, site: str, certificate: bytes) -> bytes:
+    """Return the key that a site's certificate holds; a refusal if the site did not sign it for this run."""
+    try:
+        message = decode(signed_payload(certificate, party.roster[site], f"site {site!r}"))
+        key = rows_of_bytes(message, "key", KEY).tobytes()
+    except (InvalidSignature, WireError) as error:
+        raise SiteRefusal(party.name, SHARES, f"the key shown as site {site!r}'s is not: {error}") from None
+    if (message.kind, message.fields) != ("certificate", {"study": party.study, "run": party.run, "site": site}):
+        raise SiteRefusal(party.name, SHARES, f"the key shown as site {site!r}'s is one of another run.")
+    return key
+
+
+# -- secrets of a round, shared before it ------------------------------------------------------------------------------
+
+
+def share(party: Party, state: MaskingState, message: Message) -> tuple[MaskingState, Message]:
+    """Take the others' keys, if they are not known yet, and share this site's secrets of the round among them."""
+    names = _names(party, message, "sites")
+    if not state.peers:
+        certificates = _certificates(party, message, names)
+        peers = {site: certified_key(party, site, certificates[site]).hex() for site in names}
+        if peers[party.name] != public_key(bytes.fromhex(state.seed)).hex():
+            raise SiteRefusal(party.name, SHARES, "the key shown as this site's own is not.")
+        state = MaskingState(state.seed, peers)
+    elif set(names) - set(state.peers):
+        raise SiteRefusal(party.name, SHARES, "a site is named that was not there when keys were exchanged.")
+    ready, arrays = _share_new_secrets(party, state, message.number("round"), names)
+    return MaskingState(state.seed, state.peers, ready, state.held), Message(SHARES, {}, arrays)
+
+
+def _share_new_secrets(
+    party: Party, state: MaskingState, number: int, names: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Bytes]]:
+    """Make the secrets of a round, and seal a share of each for every site."""
+    seeds = {"own": new_seed(), "key": new_seed()}
+    public, commitment = public_key(seeds["key"]), derive(seeds["own"], "commitment")
+    shares = zip(*(split(seeds[kind], party.threshold, len(names)) for kind in ("own", "key")), strict=True)
+    mine, sealed = "", []
+    for site, pair in zip(names, shares, strict=True):
+        secret = b"".join(pair)
+        if site == party.name:
+            mine = secret.hex()
+            sealed.append(bytes(SEALED))
+        else:
+            key = _letter_key(party, state, number, party.name, site)
+            sealed.append(seal(key, secret, _about(party, number, party.name, site, public, commitment)))
+    ready = {"round": number, "sites": list(names), "mine": mine, **{kind: seed.hex() for kind, seed in seeds.items()}}
+    arrays = {
+        "key": np.frombuffer(public, np.uint8),
+        "commitment": np.frombuffer(commitment, np.uint8),
+        "shares": np.frombuffer(b"".join(sealed), np.uint8).reshape(-1, SEALED),
+    }
+    return ready, arrays
+
+
+def _letter_key(party: Party, state: MaskingState, number: int, sender: str, receiver: str) -> bytes:
+    other = receiver if sender == party.name else sender
+    own, theirs = bytes.fromhex(state.seed), bytes.fromhex(state.peers[other])
+    return agreed_key(own, theirs, *party.context, "letter", number, sender, receiver)
+
+
+def _about(party: Party, number: int, sender: str, receiver: str, public: bytes, commitment: bytes) -> bytes:
+    """What a sealed letter is bound to: with it, the key that the coordinator passes on in the open is the sender's."""
+    return json.dumps([*party.context, number, sender, receiver, public.hex(), commitment.hex()]).encode()
+
+
+# -- a round -----------------------------------------------------------------------------------------------------------
+
+
+def mask_terms(
+    party: Party, state: MaskingState, message: Message, query: Query, d: int, answer: Callable[[Query], Terms]
+) -> tuple[MaskingState, Message]:
+    """Answer a question about d features under masks, and share the secrets of the next round with those in this."""
+    number, present = message.number("round"), _names(party, message, "present")
+    if state.ready.get("round") != number:
+        raise SiteRefusal(party.name, query.name, f"the secrets of round {number} were not shared before it.")
+    if not set(present) <= set(state.ready["sites"]):
+        raise SiteRefusal(party.name, query.name, "a site is named with whom no secrets were shared.")
+    keys = rows_of_bytes(message, "keys", KEY, len(present))
+    commitments = rows_of_bytes(message, "commitments", KEY, len(present))
+    sealed = rows_of_bytes(message, "shares", SEALED, len(present))
+    shares = {}
+    for site, *letter in zip(present, keys, commitments, sealed, strict=True):
+        shares[site] = _opened(party, state, number, site, *(part.tobytes() for part in letter)).hex()
+    segments = _segments(party, message, query, d)
+    vector = encode_terms(answer(query), segments, len(party.roster))
+    public = {site: key.tobytes() for site, key in zip(present, keys, strict=True)}
+    seeds = {kind: bytes.fromhex(state.ready[kind]) for kind in ("own", "key")}
+    about = masks_are_for(query, message.fields["coding"], present)
+    add_masks(vector, segments, party.name, seeds, public, (*party.context, number, about))
+    ready, arrays = _share_new_secrets(party, state, number + 1, present)
+    held = {"round": number, "shares": shares, "question": query_hash(query), "name": query.name, "told": None}
+    return MaskingState(state.seed, state.peers, ready, held), Message(MASKED, {}, {"vector": vector, **arrays})
+
+
+def _opened(
+    party: Party, state: MaskingState, number: int, site: str, public: bytes, commitment: bytes, sealed: bytes
+) -> bytes:
+    """Return this site's shares of another's secrets, once its key and commitment are proved to be its own."""
+    if site == party.name:
+        if public != public_key(bytes.fromhex(state.ready["key"])):
+            raise SiteRefusal(party.name, MASKED, "the key shown as this site's own is not.")
+        return bytes.fromhex(state.ready["mine"])
+    try:
+        key = _letter_key(party, state, number, site, party.name)
+        return unseal(key, sealed, _about(party, number, site, party.name, public, commitment))
+    except BrokenSecret as error:
+        raise SiteRefusal(party.name, MASKED, f"the key shown as site {site!r}'s is not: {error}.") from None
+
+
+def add_masks(
+    vector: Words,
+    segments: list[Segment],
+    name: str,
+    seeds: Mapping[str, bytes],
+    public: Mapping[str, bytes],
+    context: tuple[object, ...],
+) -> None:
+    """Add to the vector this site's own mask and, with each other site, one that the other takes away again."""
+    add_into(vector, key_stream(own_key(seeds["own"], context), len(vector)), segments)
+    for site, key in public.items():
+        if site != name:
+            mask = key_stream(pair_key(seeds["key"], key, name, site, context), len(vector))
+            add_into(vector, mask, segments, subtract=site < name)
+
+
+def masks_are_for(query: Query, codings: Mapping[str, Sequence[int]], present: Sequence[str]) -> str:
+    """Return what the masks of a round are bound to: the question, how its terms are coded, and who was asked.
+
+    Sites that were asked different things have masks that do not cancel. Otherwise a coordinator could ask one site for
+    its terms and the others for zeros, and the sum would be that site's own.
+    """
+    about = [query_hash(query), sorted((name, list(coding)) for name, coding in codings.items()), list(present)]
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()
+
+
+def own_key(seed: bytes, context: tuple[object, ...]) -> bytes:
+    """Return the key of a site's own mask."""
+    return derive(seed, *context, "own mask")
+
+
+def pair_key(seed: bytes, public: bytes, one: str, other: str, context: tuple[object, ...]) -> bytes:
+    """Return the key of the mask that two sites share: the first by name adds it, the second takes it away."""
+    return agreed_key(seed, public, *context, "pair mask", *sorted((one, other)))
+
+
+def unmask(
+    party: Party, state: MaskingState, message: Message, asked: dict[str, str]
+) -> tuple[MaskingState, dict[str, str], Message]:
+    """Help to unmask the sum of those whose terms arrived: one share of each site that was there, never two.
+
+    ``asked`` remembers each question of the study and over whom its sum was taken. The same question over other sites
+    is refused: the difference of the two sums would be the terms of the sites in only one of them. Since a question
+    can be put in other words, all that a solver asks but for consensus must be summed over the same sites.
+    """
+    number, survivors = message.number("round"), _names(party, message, "survivors")
+    held = state.held
+    if held.get("round") != number or held["told"] is not None:
+        raise SiteRefusal(party.name, UNMASK, f"round {number} is not waiting to be unmasked.")
+    if set(survivors) - set(held["shares"]):
+        raise SiteRefusal(party.name, UNMASK, "a site is named whose secrets were not shared.")
+    group = hashlib.sha256(json.dumps(survivors).encode()).hexdigest()[:32]
+    keys = [held["question"], *([] if held["name"] in party.survives else [OTHERS])]
+    before = json.loads(asked.get(CONSENSUS, "null")) if held["name"] in AVERAGED else None
+    if any(asked.get(key, group) != group for key in keys) or set(survivors) - set(before or survivors):
+        reason = (
+            "questions of this study were summed over other sites before, and the difference of the sums would be the "
+            "terms of those in only one. Wait for the lost site, or agree on a new study without it."
+        )
+        raise SiteRefusal(party.name, held["name"], reason)
+    told = []
+    for site, shares in held["shares"].items():
+        own, key = bytes.fromhex(shares)[:SEED], bytes.fromhex(shares)[SEED:]
+        told.append(own if site in survivors else key)
+    reply = Message(UNMASK, {}, {"shares": np.frombuffer(b"".join(told), np.uint8).reshape(-1, SEED)})
+    state = MaskingState(state.seed, state.peers, state.ready, {"round": number, "told": survivors, "shares": {}})
+    steps = {CONSENSUS: json.dumps(survivors)} if held["name"] in AVERAGED else {}
+    return state, {**asked, **dict.fromkeys(keys, group), **steps}, reply
+
+
+# -- reading messages --------------------------------------------------------------------------------------------------
+
+
+def rows_of_bytes(message: Message, name: str, width: int, count: int | None = None) -> Bytes:
+    """Return an array of bytes of the form that the protocol gives it."""
+    array = message.arrays.get(name)
+    shape = (width,) if count is None else (count, width)
+    if array is None or array.dtype != np.uint8 or array.shape != shape:
+        raise WireError(f"The array {name!r} of a {message.kind!r} message must be {shape} bytes.")
+    return array
+
+
+def _names(party: Party, message: Message, field_name: str) -> list[str]:
+    """Return the sites that a message names: enough of them, this one among them, all of the study, in order."""
+    names = message.fields.get(field_name)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise WireError(f"The field {field_name!r} of a {message.kind!r} message must be a list of sites.")
+    if names != sorted(set(names)) or not set(names) <= set(party.roster):
+        raise SiteRefusal(party.name, message.kind, "it names sites twice, out of order, or that are not in the study.")
+    if party.name not in names:
+        raise SiteRefusal(party.name, message.kind, "it goes on without this site.")
+    if len(names) < party.threshold:
+        reason = f"a sum of {len(names)} sites is fewer than the {party.threshold} that must be in it."
+        raise SiteRefusal(party.name, message.kind, reason)
+    return names
+
+
+def _certificates(party: Party, message: Message, names: list[str]) -> dict[str, bytes]:
+    lengths, joined = message.fields.get("lengths"), message.arrays.get("certificates")
+    if (
+        not isinstance(lengths, list)
+        or len(lengths) != len(names)
+        or not all(isinstance(length, int) and 0 < length < 10_000 for length in lengths)
+        or joined is None
+        or joined.dtype != np.uint8
+        or joined.shape != (sum(lengths),)
+    ):
+        raise SiteRefusal(party.name, message.kind, "it does not bring a certificate of each site's key.")
+    ends = np.cumsum(lengths)
+    return {name: joined[end - length : end].tobytes() for name, end, length in zip(names, ends, lengths, strict=True)}
+
+
+def _segments(party: Party, message: Message, query: Query, d: int) -> list[Segment]:
+    """Return where each term stands in the vector, from the question alone."""
+    if query.name not in QUERIES:
+        raise InvalidQuery(
+            party.name, query.name, f"there is no such question; there are {', '.join(sorted(QUERIES))}."
+        )
+    question, codings = QUERIES[query.name], message.fields.get("coding")
+    question.validate(party.name, d, query)
+    if not isinstance(codings, dict) or set(codings) != set(question.terms):
+        raise InvalidQuery(party.name, query.name, "it does not say how each term becomes integers.")
+    for coding in codings.values():
+        if not isinstance(coding, list) or [type(part) for part in coding] != [int, int]:
+            raise InvalidQuery(party.name, query.name, "it does not say how each term becomes integers.")
+        if not 1 <= coding[0] <= MAX_WORDS or abs(coding[1]) > LARGEST_EXPONENT:
+            raise InvalidQuery(party.name, query.name, f"its integers of {coding[0]} words cannot be made.")
+        # a coarser rounding, or a bound, would tell of one site's term, which has only a part of the noise
+        if query.name in PRIVATE and coding != [1, query.scalars["grid"]]:
+            raise InvalidQuery(party.name, query.name, "with noise, integers must be those of the noise's own grid.")
+    return layout(question.shapes(d, query), {name: Coding(*coding) for name, coding in codings.items()})

@@ -1,0 +1,109 @@
+"""The cryptography of masking, each piece from a library: key agreement, key streams, sealed letters, shared secrets.
+
+X25519 and HKDF-SHA256 agree on keys, ChaCha20 stretches a key into a mask, ChaCha20-Poly1305 seals what one site tells
+another through the coordinator, and Shamir's scheme splits a secret so that only enough sites together can restore it.
+Every secret is a seed of 128 bits from the operating system, as strong as the curve.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedspca.masking.fixed_point import Words
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+SEED = 16
+KEY = 32
+SEALED = 12 + 2 * SEED + 16  # a nonce, a share of each of two seeds, a tag
+
+
+class BrokenSecret(ValueError):
+    """A key, share or sealed letter that is not what its owner made."""
+
+
+def new_seed() -> bytes:
+    """Draw a secret from the operating system."""
+    return secrets.token_bytes(SEED)
+
+
+def derive(secret: bytes, *context: object) -> bytes:
+    """Return the key that a secret yields for one purpose; for any other purpose it yields an unrelated one."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(hashes.SHA256(), KEY, salt=None, info=json.dumps(["fedspca", *context]).encode()).derive(secret)
+
+
+def public_key(seed: bytes) -> bytes:
+    """Return the X25519 public key of the private key that a seed yields."""
+    return _private(seed).public_key().public_bytes_raw()
+
+
+def agreed_key(seed: bytes, public: bytes, *context: object) -> bytes:
+    """Return the key on which the owner of a seed and the owner of a public key agree for one purpose."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+    try:
+        shared = _private(seed).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:  # a point of small order, with which there is no secret
+        raise BrokenSecret("a public key with which nothing secret can be agreed") from None
+    return derive(shared, *context)
+
+
+def _private(seed: bytes) -> "X25519PrivateKey":
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    return X25519PrivateKey.from_private_bytes(derive(seed, "x25519"))
+
+
+def key_stream(key: bytes, length: int) -> Words:
+    """Return so many words of the ChaCha20 key stream: a mask. A key makes one stream only, so the nonce is zero."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+    stream = np.zeros(length, np.uint64)
+    if length:
+        view = stream.data.cast("B")
+        Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update_into(view, view)
+    return stream
+
+
+def seal(key: bytes, secret: bytes, about: bytes) -> bytes:
+    """Encrypt a secret, bound to what it is about."""
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    nonce = secrets.token_bytes(12)
+    return nonce + ChaCha20Poly1305(key).encrypt(nonce, secret, about)
+
+
+def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes:
+    """Return the secret, or raise :class:`BrokenSecret` if it or what it is about was altered."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    try:
+        return ChaCha20Poly1305(key).decrypt(sealed[:12], sealed[12:], about)
+    except InvalidTag:
+        raise BrokenSecret("a sealed letter was altered on its way, or is about another key") from None
+
+
+def split(seed: bytes, threshold: int, parts: int) -> list[bytes]:
+    """Return shares of a seed, of which any ``threshold`` restore it and fewer tell nothing."""
+    from Crypto.Protocol.SecretSharing import Shamir
+
+    return [bytes(share) for _, share in Shamir.split(threshold, parts, seed, ssss=False)]
+
+
+def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
+    """Return the seed of which these are shares, by their number from 0."""
+    from Crypto.Protocol.SecretSharing import Shamir
+
+    chosen = sorted(shares.items())[:threshold]
+    if len(chosen) < threshold:
+        raise BrokenSecret(f"{len(chosen)} shares, where {threshold} are needed")
+    return bytes(Shamir.combine([(number + 1, share) for number, share in chosen], ssss=False))

@@ -1,5 +1,0 @@
-"""What plain messages give away: the attack that masking stops."""
-
-from fedspca.privacy.attack import Transcript, error_by_round, reconstruct
-
-__all__ = ["Transcript", "error_by_round", "reconstruct"]

@@ -1,0 +1,65 @@
+"""Where the sites begin, and how strongly they are held together: a common warm start and the curvature for ρ."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.federation.base import Federation
+from fedspca.linalg.operators import Frame
+from fedspca.linalg.stiefel import project_out
+from fedspca.site.queries import CURVATURE_POWER
+from fedspca.site.question import Query
+from fedspca.solvers.asking import frame_arrays, gram_product
+
+Array = NDArray[np.float64]
+
+OVERSAMPLING = 8
+POWER_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class LeadingSubspace:
+    """Approximate leading eigenvectors of S, leading first, and their eigenvalues."""
+
+    vectors: Array
+    values: Array
+
+
+def leading_subspace(federation: Federation, frame: Frame, r: int, rng: np.random.Generator) -> LeadingSubspace:
+    """Approximate the argmax over w of tr(wᵀSw) by block Krylov iterations, one sum each.
+
+    Every product asked for is kept, and the Rayleigh–Ritz vectors of all of them together are returned.
+    """
+    d = len(frame.mean)
+    columns = min(r + OVERSAMPLING, d - frame.removed.shape[1])
+    block = np.linalg.qr(project_out(frame.removed, rng.standard_normal((d, columns))))[0]
+    basis, products = np.zeros((d, 0)), np.zeros((d, 0))
+    for _ in range(POWER_ROUNDS):
+        product = gram_product(federation, frame, block)
+        basis, products = np.hstack([basis, block]), np.hstack([products, product])
+        block = _new_directions(basis, product)
+        if not block.shape[1]:
+            break
+    captured = basis.T @ products
+    values, vectors = np.linalg.eigh((captured + captured.T) / 2)
+    return LeadingSubspace(basis @ vectors[:, ::-1][:, :r], values[::-1][:r])
+
+
+def _new_directions(basis: Array, products: Array) -> Array:
+    """Orthonormal directions in which the products leave the basis; those too small to be more than rounding go."""
+    left = products - basis @ (basis.T @ products)
+    left -= basis @ (basis.T @ left)  # twice is enough
+    vectors, sizes, _ = np.linalg.svd(left, full_matrices=False)
+    return np.asarray(vectors[:, sizes > 1e-10 * np.linalg.norm(products)])
+
+
+def largest_curvature(federation: Federation, frame: Frame, top: float) -> float:
+    """Estimate L = max_i 2σ_max(A_i)² without learning any site's own.
+
+    A high power mean of the sites' values is a sum, and lies within K^(1/16) above the maximum; ``top``, the largest
+    eigenvalue of the joint S, is a bound for every site's, so that the powers neither overflow nor vanish.
+    """
+    question = Query("curvature", frame_arrays(frame), {"reference": top})
+    total = federation.sum(question).number("curvature")
+    return float(2.0 * top * total ** (1.0 / CURVATURE_POWER))

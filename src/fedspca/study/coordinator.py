@@ -1,0 +1,163 @@
+"""The coordinator's folder: the study's settings and keys, the papers that went out and came back, runs and results.
+
+::
+
+    study.toml              what is to be fitted, and how
+    coordinator.key         the key that signs every question
+    certificates/           the study's own authority, and the certificate of this machine
+    invitations/, replies/  one paper a site
+    agreement.json          the terms as they were last sent to sites
+    run/                    the sums of the current run: what a resumed run goes on from
+    events.jsonl            what happened, one line each
+    model/                  the result
+    flower/                 Flower's own files: database, logs, process ids
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedspca.data import Schema, agree
+from fedspca.door.agreement import Agreement
+from fedspca.files import new_file, new_folder
+from fedspca.fit.template import template
+from fedspca.letters.identity import Identity
+from fedspca.study.papers import Reply, invite, read_paper, write_paper
+from fedspca.study.settings import OPENING, StudySettings, read_joint_study
+
+if TYPE_CHECKING:
+    from fedspca.flower.certificates import Certificates
+
+
+class StudyFolder:
+    """The coordinator's folder of one study."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        if not (self.path / "study.toml").exists():
+            raise ValueError(f"{path}: there is no study here. Make one with: fedspca study init {path}")
+
+    @classmethod
+    def create(cls, path: Path, study: StudySettings) -> "StudyFolder":
+        """Make the folder of a new study: keys, certificates, and an invitation to each site."""
+        from fedspca.flower.certificates import make_certificates
+
+        study.check()
+        if path.exists():
+            raise FileExistsError(f"{path}: it is there already. Choose another name.")
+        coordinator = Identity.new()
+        with new_folder(path) as draft:
+            certificates = make_certificates(draft / "certificates", [study.host], study.name)
+            authority = certificates.authority.read_text(encoding="ascii")
+            coordinator.save(draft / "coordinator.key")
+            (draft / "study.toml").write_text(template(study, OPENING), encoding="utf-8")
+            (draft / "replies").mkdir()
+            for site in study.sites:
+                paper = invite(study.name, site, study.host, study.port, authority, coordinator)
+                write_paper(paper, draft / "invitations" / f"{site}.invitation", coordinator)
+        return cls(path)
+
+    @property
+    def settings(self) -> StudySettings:
+        """The settings, as they now are."""
+        return read_joint_study(self.path / "study.toml")
+
+    @property
+    def identity(self) -> Identity:
+        """The coordinator's keys."""
+        return Identity.load(self.path / "coordinator.key")
+
+    @property
+    def certificates(self) -> "Certificates":
+        """Where the certificates are."""
+        from fedspca.flower.certificates import Certificates
+
+        home = self.path / "certificates"
+        return Certificates(home / "ca.crt", home / "server.crt", home / "server.key")
+
+    @property
+    def flower(self) -> Path:
+        """Where Flower's own files are."""
+        return self.path / "flower"
+
+    @property
+    def registered(self) -> Path:
+        """Where it is noted which of Flower's nodes is which site's."""
+        return self.flower / "registered.json"
+
+    def nodes(self) -> dict[str, Any]:
+        """Return the key and the number of each site's node, as Flower registered them."""
+        return dict(json.loads(self.registered.read_text(encoding="utf-8"))) if self.registered.exists() else {}
+
+    @property
+    def journal(self) -> Path:
+        """Where the sums of the current run are."""
+        return self.path / "run"
+
+    @property
+    def model(self) -> Path:
+        """Where the result goes."""
+        return self.path / "model"
+
+    def admit(self, path: Path) -> Reply:
+        """Take a site's reply to its invitation."""
+        from fedspca.study.papers import Invitation
+
+        reply = read_paper(path, Reply, "public")
+        invited = self.path / "invitations" / f"{reply.site}.invitation"
+        if not invited.exists():
+            raise ValueError(f"{path}: the site {reply.site!r} was not invited to this study.")
+        if read_paper(invited, Invitation, "coordinator").token != reply.token:
+            raise ValueError(f"{path}: it does not answer the invitation of site {reply.site!r} to this study.")
+        Schema.from_json(reply.schema)
+        known = self.replies().get(reply.site)
+        if known is not None and known.public != reply.public:
+            raise ValueError(
+                f"{path}: site {reply.site!r} replied before with another key. If it has a new one, remove "
+                f"{self.path / 'replies' / reply.site}.reply first."
+            )
+        with new_file(self.path / "replies" / f"{reply.site}.reply") as draft:
+            draft.write_bytes(path.read_bytes())
+        return reply
+
+    def replies(self) -> dict[str, Reply]:
+        """Return the sites' replies, by name."""
+        paths = sorted((self.path / "replies").glob("*.reply"))
+        return {path.stem: read_paper(path, Reply, "public") for path in paths}
+
+    def agreement(self) -> Agreement:
+        """Return the terms that follow from the settings and the sites' replies as they now are."""
+        study, replies = self.settings, self.replies()
+        missing = [site for site in study.sites if site not in replies]
+        if missing:
+            raise ValueError(
+                f"No reply yet from {', '.join(missing)}. Send the invitation in {self.path / 'invitations'}, and take "
+                f"the reply with: fedspca study admit {self.path} REPLY"
+            )
+        schemas = {site: Schema.from_json(replies[site].schema) for site in study.sites}
+        features, _ = agree(schemas, common=study.common)
+        keys = {site: replies[site].public for site in study.sites}
+        agreement = study.agreement(self.identity.public, keys, tuple(features), self.path)
+        with new_file(self.path / "agreement.json") as draft:
+            draft.write_text(agreement.text(), encoding="utf-8")
+        return agreement
+
+    def tell(self, event: str, **about: Any) -> None:
+        """Add a line to what happened."""
+        with (self.path / "events.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"event": event, "time": time.time(), **about}) + "\n")
+
+    def events(self, start: int = 0) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Yield what happened since a position in the file, each with the position after it."""
+        path = self.path / "events.jsonl"
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            file.seek(start)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # it is being written
+                start += len(line)
+                yield start, json.loads(line)

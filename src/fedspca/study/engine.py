@@ -1,0 +1,178 @@
+"""The coordinator's Flower: started, told what to do, watched and stopped, without anyone learning its flags."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedspca.files import new_file
+from fedspca.flower.certificates import check_certificate
+from fedspca.flower.commands import (
+    LOOPBACK,
+    FlowerProcessError,
+    gateway_command,
+    simulation_command,
+    superlink_command,
+)
+from fedspca.flower.control import Control
+from fedspca.flower.processes import listens, running, start_gateway, start_simulation, start_superlink, stop
+from fedspca.study.coordinator import StudyFolder
+from fedspca.study.flower_app import write_app
+
+LOOK = 0.2  # seconds between looks at the study's events
+ASK = 30.0  # and between asking Flower whether the run goes on: each takes seconds of its own
+
+
+class Engine:
+    """Flower on the coordinator's machine.
+
+    Parameters
+    ----------
+    folder : StudyFolder
+        The study.
+    simulated : bool
+        Whether all sites are on this machine, in Flower's simulation engine.
+    """
+
+    def __init__(self, folder: StudyFolder, *, simulated: bool = False) -> None:
+        self._folder = folder
+        self.simulated = simulated
+        self._current = folder.flower / "current-run.json"
+
+    @property
+    def log(self) -> Path:
+        """Where Flower says what it does."""
+        return self._folder.flower / ("simulation.log" if self.simulated else "superlink.log")
+
+    def commands(self) -> list[list[str]]:
+        """Return the plain commands that :meth:`start` runs."""
+        study, certificates = self._folder.settings, self._folder.certificates
+        if self.simulated:
+            return [simulation_command(self._folder.flower / "simulation.sqlite", study.control_port)]
+        return [
+            superlink_command(certificates, self._folder.flower / "superlink.sqlite", study.control_port),
+            gateway_command(certificates, study.port, study.control_port),
+        ]
+
+    def start(self) -> None:
+        """Start Flower, unless it runs, and register the sites whose replies are here."""
+        study, certificates, home = self._folder.settings, self._folder.certificates, self._folder.flower
+        if self.simulated:
+            start_simulation(home, study.control_port)
+            return
+        check_certificate(certificates.certificate, study.host, certificates.authority)
+        for name, port in (("superlink", "control_port"), ("gateway", "port")):
+            if running(home, name) is None:
+                _check_free(getattr(study, port), port, self._folder.path)
+        if running(home, "superlink") is None:
+            self._current.unlink(missing_ok=True)  # a run does not outlive its server
+            start_superlink(home, certificates, study.control_port)
+        if running(home, "gateway") is None:
+            start_gateway(home, certificates, study.port, study.control_port)
+        self._register()
+
+    def stop(self) -> bool:
+        """Stop Flower and all that it started; return whether it ran."""
+        stopped = [stop(self._folder.flower, name) for name in self._processes]
+        return any(stopped)
+
+    @property
+    def runs(self) -> bool:
+        """Whether Flower runs."""
+        return all(running(self._folder.flower, name) is not None for name in self._processes)
+
+    @property
+    def _processes(self) -> tuple[str, ...]:
+        return ("simulation",) if self.simulated else ("gateway", "superlink")
+
+    def begin(self, action: str) -> int:
+        """Start an action of the study; return the number of Flower's run."""
+        if not self.runs:
+            raise ValueError(f"The study is not started. Start it with: fedspca study start {self._folder.path}")
+        busy = self._busy()
+        if busy is not None and action.startswith("resume"):
+            self._control().stop_run(busy)  # Flower takes a while to notice that a run's process is gone
+        elif busy is not None:
+            raise ValueError(
+                f"A run of this study goes on (Flower's number {busy}). Wait for it, or: fedspca study stop "
+                f"{self._folder.path}"
+            )
+        if not self.simulated:
+            self._register()
+        settings = {"folder": str(self._folder.path), "action": action}
+        nodes = len(self._folder.settings.sites) if self.simulated else None
+        number = self._control().start_run(write_app(self._folder.flower), settings, nodes)
+        self._current.write_text(json.dumps({"run": number}), encoding="utf-8")
+        return number
+
+    def follow(self, number: int, start: int) -> Iterator[Mapping[str, Any]]:
+        """Yield what happens in a run until it is over.
+
+        Parameters
+        ----------
+        number : int
+            Flower's number of the run.
+        start : int
+            Where in the file of events the run begins.
+        """
+        asked, position = time.monotonic(), start
+        while True:
+            for after, event in self._folder.events(position):
+                position = after
+                yield event
+                if event["event"] in {"done", "failed"}:
+                    self._current.unlink(missing_ok=True)
+                    return
+            if time.monotonic() - asked > ASK:
+                if self._control().run_status(number).over:
+                    yield from (event for _, event in self._folder.events(position))
+                    self._current.unlink(missing_ok=True)
+                    return
+                asked = time.monotonic()
+            time.sleep(LOOK)
+
+    def _busy(self) -> int | None:
+        if not self._current.exists():
+            return None
+        number = int(json.loads(self._current.read_text(encoding="utf-8"))["run"])
+        try:
+            return None if self._control().run_status(number).over else number
+        except FlowerProcessError:
+            return None  # Flower does not know it any more
+
+    def _control(self) -> Control:
+        address = f"{LOOPBACK}:{self._folder.settings.control_port}"
+        authority = None if self.simulated else self._folder.certificates.authority
+        return Control(self._folder.flower / "home", address, authority)
+
+    def _register(self) -> None:
+        """Let the nodes of the sites that replied connect; the keys known already are noted in a file."""
+        known = self._folder.nodes()
+        for site, reply in self._folder.replies().items():
+            if known.get(site, {}).get("key") == reply.node:
+                continue
+            if site in known:
+                self._control().unregister(known[site]["node"])
+            key = self._folder.flower / "nodes" / f"{site}.pub"
+            key.parent.mkdir(parents=True, exist_ok=True)
+            key.write_text(reply.node, encoding="ascii")
+            known[site] = {"key": reply.node, "node": self._control().register(key, site)}
+            with new_file(self._folder.registered) as draft:
+                draft.write_text(json.dumps(known), encoding="utf-8")
+
+
+def _check_free(port: int, name: str, folder: Path) -> None:
+    """Say in words that a port is taken; Flower's own log says it among twenty other lines."""
+    if listens(LOOPBACK, port):
+        hint = " Sites then need new invitations, since theirs name the old one." if name == "port" else ""
+        raise FlowerProcessError(
+            f"Port {port} of this machine is in use, perhaps by another study. Stop what uses it, or choose another "
+            f"{name} in {folder / 'study.toml'}.{hint}"
+        )
+
+
+def end_of_events(folder: StudyFolder) -> int:
+    """Return where in the file of events the next one will stand."""
+    path: Path = folder.path / "events.jsonl"
+    return path.stat().st_size if path.exists() else 0

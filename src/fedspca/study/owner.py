@@ -1,0 +1,224 @@
+"""An owner's folder: the site's keys, where its data are, what its owner allows, and what it let out.
+
+::
+
+    site.toml               the data: a file, and what its columns are for
+    policy.toml             what the owner allows
+    identity.key            the key that signs what the site says
+    invitation              the invitation that the site took
+    studies/                the terms that were proposed, approvals, where rounds stand
+    ledger.jsonl            what was spent on differential privacy
+    log.jsonl               what was asked and what left, each line sealing those before it
+    flower/                 Flower's own files: the node's key, logs, process ids
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fedspca.door.agreement import Agreement
+from fedspca.door.endpoint import Endpoint
+from fedspca.door.store import FolderStore
+from fedspca.dp.ledger import Ledger
+from fedspca.files import new_file, new_folder
+from fedspca.fit.inputs import Inputs, open_inputs
+from fedspca.fit.settings import FitSettings, read_fit_settings
+from fedspca.fit.template import template
+from fedspca.letters.audit import Audit
+from fedspca.letters.identity import Identity
+from fedspca.site import Policy, Site
+from fedspca.site.errors import InvalidData
+from fedspca.site.queries import QUERIES
+from fedspca.study.papers import Invitation, Reply, read_paper, write_paper
+
+SITE_OPENING = """\
+# Where this site's data are, and what the columns are for. Nothing in this file leaves the machine.
+"""
+POLICY = f"""\
+# What this site allows. A study that asks for more is refused, before data are touched.
+
+# Answer only if there are at least this many rows: a sum over few rows says much about each.
+min_rows = 10
+
+# A sum must be over at least this many sites: with two, each could subtract its own part.
+min_sites = 3
+
+# Terms may leave only under masks, so that nobody sees more than the sum over all sites.
+masking = true
+
+# How many questions a study may ask in all its runs, and about how many directions at once.
+max_rounds = 1200
+max_components = 100
+
+# The questions that may be asked; without this line, all of them:
+# {", ".join(sorted(QUERIES))}
+# allowed_queries = ["moments", "deviations", "gram_product", "gram_sketch", "captured_variance"]
+
+# The budget of differential privacy over all studies of this folder: with these lines, a study without it is refused.
+# epsilon = 1.0
+# delta = 1e-6
+"""
+Listener: TypeAlias = Callable[[Mapping[str, Any]], object]
+KINDS: Mapping[str, tuple[type, ...]] = {
+    "min_rows": (int,),
+    "min_sites": (int,),
+    "masking": (bool,),
+    "max_rounds": (int,),
+    "max_components": (int,),
+    "allowed_queries": (list,),
+    "epsilon": (int, float),
+    "delta": (int, float),
+}
+
+
+def read_policy(path: Path) -> Policy:
+    """Read ``policy.toml``. What it does not say is as in a new one; an unknown line is refused."""
+    try:
+        content = tomllib.loads(POLICY) | tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no policy. Write one with: fedspca site init") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: it is not valid TOML. ({error})") from None
+    for name, value in content.items():
+        if name not in KINDS:
+            raise ValueError(f"{path}: there is no setting {name!r}; there are {', '.join(KINDS)}.")
+        if not isinstance(value, KINDS[name]) or (isinstance(value, bool) and bool not in KINDS[name]):
+            raise ValueError(f"{path}: {name} has a value of the wrong kind. Got {value!r}.")
+    if "allowed_queries" in content:
+        unknown = [name for name in content["allowed_queries"] if name not in QUERIES]
+        if unknown:
+            raise ValueError(f"{path}: there is no question {unknown[0]!r}; there are {', '.join(sorted(QUERIES))}.")
+        content["allowed_queries"] = frozenset(content["allowed_queries"])
+    try:
+        return Policy(**content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+@dataclass(frozen=True)
+class SiteFolder:
+    """An owner's folder of one site."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", self.path.absolute())
+        if not (self.path / "site.toml").exists():
+            raise ValueError(
+                f"{self.path}: there is no site here. Make one with: fedspca site init DATA -o {self.path}"
+            )
+
+    @classmethod
+    def create(cls, path: Path, data: FitSettings) -> "SiteFolder":
+        """Make the folder of a new site: keys, a policy with safe defaults, and where the data are."""
+        from fedspca.flower.certificates import make_node_key
+
+        if path.exists():
+            raise FileExistsError(f"{path}: it is there already. Choose another name.")
+        _one_site(open_inputs(data))
+        absolute = replace(data, files=tuple(str(Path(file).absolute()) for file in data.files))
+        with new_folder(path) as draft:
+            Identity.new().save(draft / "identity.key")
+            make_node_key(draft / "flower")
+            (draft / "site.toml").write_text(template(absolute, SITE_OPENING, ("data", "columns")), encoding="utf-8")
+            (draft / "policy.toml").write_text(POLICY, encoding="utf-8")
+            draft.chmod(0o700)
+        return cls(path)
+
+    @property
+    def identity(self) -> Identity:
+        """The site's keys."""
+        return Identity.load(self.path / "identity.key")
+
+    @property
+    def policy(self) -> Policy:
+        """What the owner allows."""
+        return read_policy(self.path / "policy.toml")
+
+    @property
+    def data(self) -> FitSettings:
+        """Where the data are, and what the columns are for."""
+        return read_fit_settings(self.path / "site.toml")
+
+    @property
+    def invitation(self) -> Invitation:
+        """The invitation that the site took."""
+        path = self.path / "invitation"
+        if not path.exists():
+            raise ValueError(
+                f"{self.path}: the site has no invitation yet. Take one with: fedspca site join INVITATION"
+            )
+        return read_paper(path, Invitation, "coordinator")
+
+    @property
+    def store(self) -> FolderStore:
+        """What the site keeps of studies."""
+        return FolderStore(self.path / "studies", self.identity)
+
+    def audit(self, listener: Listener | None = None) -> Audit:
+        """Return the log of what left the site."""
+        return Audit(self.path / "log.jsonl", listener)
+
+    def join(self, path: Path) -> Reply:
+        """Take an invitation, and write the reply that goes back to the coordinator, to ``SITE.reply``."""
+        invitation = read_paper(path, Invitation, "coordinator")
+        known = self.path / "invitation"
+        if known.exists() and self.invitation.coordinator != invitation.coordinator:
+            raise ValueError(
+                f"{self.path}: the site took part in another study, with another coordinator. "
+                "Make a site of its own for each: fedspca site init DATA -o OTHER"
+            )
+        with new_file(known, private=True) as draft:
+            draft.write_bytes(path.read_bytes())
+        schema = open_inputs(self.data).schema
+        node = (self.path / "flower" / "node.pub").read_text(encoding="ascii")
+        identity = self.identity
+        reply = Reply(invitation.study, invitation.site, invitation.token, identity.public, node, schema.to_json())
+        write_paper(reply, self.reply_file(reply.site), identity)
+        return reply
+
+    def reply_file(self, site: str) -> Path:
+        """Where the reply to the invitation is."""
+        return self.path / f"{site}.reply"
+
+    def open_site(self, features: tuple[str, ...] | None = None) -> Site:
+        """Return the rows, over these features in this order; by default over all that the file has."""
+        inputs = open_inputs(self.data if features is None else replace(self.data, features=features, exclude=()))
+        rows = _one_site(inputs)
+        policy = self.policy
+        site = Site(self.invitation.site, rows, policy=policy, feature_names=inputs.feature_names, allow_missing=True)
+        site.ledger = self.ledger(policy)
+        return site
+
+    def ledger(self, policy: Policy | None = None) -> Ledger:
+        """Return what was spent on privacy."""
+        return Ledger((policy or self.policy).budget, self.path / "ledger.jsonl")
+
+    def endpoint(self, listener: Listener | None = None, site: Site | None = None) -> Endpoint:
+        """Return the door at which the site answers letters; the listener hears of each."""
+        return Endpoint(
+            site or self.open_site(),
+            self.identity,
+            self.invitation.coordinator,
+            self.store,
+            self.audit(listener),
+            arrange=self.open_site,
+        )
+
+    def latest(self) -> Agreement:
+        """Return the terms that were proposed last."""
+        studies = self.store.studies()
+        if not studies:
+            raise ValueError(
+                "No study was proposed to this site yet. It must be connected (fedspca site join), and the coordinator "
+                "must ask once: fedspca study status"
+            )
+        return studies[-1]
+
+
+def _one_site(inputs: Inputs) -> Any:
+    if len(inputs.sites) != 1:
+        raise InvalidData("A site holds one file of rows, its own; the data here make several sites.")
+    return inputs.sites[0].rows

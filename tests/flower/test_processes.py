@@ -1,0 +1,171 @@
+"""The commands that people would type, and processes that are started, found again and stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cryptography")
+
+from fedspca.flower.certificates import Certificates
+from fedspca.flower.commands import (
+    FlowerProcessError,
+    environment,
+    free_port,
+    gateway_command,
+    shown,
+    split_address,
+    superlink_command,
+    supernode_command,
+)
+from fedspca.flower.processes import Process, keep_supernode_running, listens, running, stop, tail
+
+PARENT = """
+import signal, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    return Certificates(tmp_path / "ca.crt", tmp_path / "server.crt", tmp_path / "server.key")
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def process(code, name="p"):
+        started.append(Process(name, [sys.executable, "-c", code], tmp_path / "run", tmp_path / "home").start())
+        return started[-1]
+
+    yield process
+    for one in started:
+        one.stop(seconds=0.2)
+
+
+def alive(pid):
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.startswith("Z")
+
+
+def test_the_superlink_is_on_loopback_with_tls_and_registered_nodes(certificates, tmp_path):
+    command = shown(superlink_command(certificates, tmp_path / "state db", 9000))
+    assert "--host 127.0.0.1 --port 9000" in command
+    assert "--enable-supernode-auth" in command
+    assert "--disable-runtime-dependency-installation" in command
+    assert "--insecure" not in command
+    assert f"--database '{tmp_path}/state db'" in command
+
+
+def test_the_gateway_is_what_the_network_sees(certificates):
+    assert "--host 0.0.0.0 --port 443 --superlink-port 9000" in shown(gateway_command(certificates, 443, 9000))
+
+
+def test_a_supernode_trusts_one_authority_and_knows_its_guard(tmp_path):
+    command = supernode_command("host:443", tmp_path / "ca.crt", tmp_path / "node.key", 9094, tmp_path / "a b")
+    assert command[command.index("--root-certificates") + 1] == str(tmp_path / "ca.crt")
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+    assert command[-1] == f'socket="{tmp_path}/a b"'
+    with pytest.raises(FlowerProcessError, match="quotes"):
+        supernode_command("host:443", tmp_path / "ca.crt", tmp_path / "node.key", 9094, tmp_path / 'a"b')
+
+
+def test_nothing_is_reported_to_anyone(monkeypatch, tmp_path):
+    monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "1")
+    monkeypatch.setenv("FLWR_OIDC_ENABLED", "1")
+    given = environment(tmp_path)
+    assert given["FLWR_TELEMETRY_ENABLED"] == "0"
+    assert given["FLWR_DISABLE_UPDATE_CHECK"] == "1"
+    assert given["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert given["FLWR_HOME"] == str(tmp_path)
+    assert "FLWR_OIDC_ENABLED" not in given
+    assert given["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"), [("h:1", ("h", 1)), ("[::1]:22", ("::1", 22)), ("10.0.0.1:9", ("10.0.0.1", 9))]
+)
+def test_addresses(address, parts):
+    assert split_address(address) == parts
+
+
+@pytest.mark.parametrize("address", ["h", ":1", "h:", "h:x"])
+def test_what_is_no_address(address):
+    with pytest.raises(FlowerProcessError, match="host:port"):
+        split_address(address)
+
+
+def test_a_process_is_found_again_and_stopped_by_its_folder(start, tmp_path):
+    process = start("import time; print('up', flush=True); time.sleep(60)")
+    process.wait_until(lambda: "up" in tail(process.log), 10)
+    assert running(tmp_path / "run", "p") == process.pid
+    with pytest.raises(FlowerProcessError, match="already runs"):
+        Process("p", ["true"], tmp_path / "run", tmp_path / "home").start()
+    assert stop(tmp_path / "run", "p")
+    assert process.pid is None
+    assert running(tmp_path / "run", "p") is None
+    assert not stop(tmp_path / "run", "p")
+
+
+def test_what_it_started_ends_with_it_in_whatever_session(start):
+    process = start(PARENT)
+    process.wait_until(lambda: tail(process.log).strip().isdigit(), 10)
+    child = int(tail(process.log))
+    process.stop()
+    assert not alive(child)
+
+
+def test_one_that_does_not_listen_is_killed(start):
+    process = start("import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)")
+    process.wait_until(lambda: "up" in tail(process.log), 10)
+    began = time.monotonic()
+    process.stop(seconds=0.3)
+    assert process.pid is None
+    assert time.monotonic() - began < 5
+
+
+def test_an_id_used_again_by_another_process_is_left_alone(tmp_path):
+    (tmp_path / "p.pid").write_text(f"{os.getpid()} 1")
+    assert running(tmp_path, "p") is None
+    assert not stop(tmp_path, "p")
+    for nonsense in ("", "x y", "\xff", "12"):
+        (tmp_path / "p.pid").write_text(nonsense, encoding="latin-1")
+        assert running(tmp_path, "p") is None
+
+
+def test_one_that_ends_at_once_shows_its_log(start):
+    process = start("print('no such option'); raise SystemExit(2)")
+    with pytest.raises(FlowerProcessError, match=r"ended at once(.|\n)*no such option"):
+        process.wait_until(lambda: False, 10)
+
+
+def test_one_that_is_never_ready_is_stopped(start):
+    process = start("import time; time.sleep(60)")
+    with pytest.raises(FlowerProcessError, match="not ready within 0 seconds"):
+        process.wait_until(lambda: False, 0.2)
+    assert process.pid is None
+
+
+def test_killed_as_by_a_power_cut(start):
+    process = start("import time; time.sleep(60)")
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+
+
+def test_a_free_port_is_free():
+    assert not listens("127.0.0.1", free_port())
+
+
+def test_a_site_whose_folder_is_gone_stops_trying(tmp_path):
+    process = Process("supernode", [sys.executable, "-c", ""], tmp_path / "site", tmp_path / "home")
+    with pytest.raises(FlowerProcessError, match="moved or deleted"):
+        keep_supernode_running(process, "localhost:1", tmp_path / "authority.crt", print, threading.Event())
+    assert not (tmp_path / "site").exists()
