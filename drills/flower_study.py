@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedspca.flower.certificates import Certificates, make_certificates, make_node_key
 from fedspca.flower.commands import free_port, supernode_command
-from fedspca.flower.control import Control
+from fedspca.flower.control import SuperLinkControl
 from fedspca.flower.processes import Process, start_gateway, start_superlink
 from fedspca.flower.relay import serve
 
@@ -129,7 +129,9 @@ class DrillStudy:
         self.superlink, self.port = start_superlink(folder / "study", self.certificates)
         self.gateway = start_gateway(folder / "study", self.certificates, free_port(), self.port, host="127.0.0.1")
         self.address = f"127.0.0.1:{self.gateway.command[self.gateway.command.index('--port') + 1]}"
-        self.control = Control(folder / "study" / "home", f"127.0.0.1:{self.port}", self.certificates.authority)
+        self.control = SuperLinkControl(
+            folder / "study" / "home", f"127.0.0.1:{self.port}", self.certificates.authority
+        )
 
     def site(self, name: str, handle=None, *, register=True, start=True, authority=None, address=None) -> DrillSite:
         authority, address = authority or self.certificates.authority, address or self.address

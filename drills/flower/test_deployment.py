@@ -9,7 +9,7 @@ import pytest
 
 from fedspca.flower.certificates import make_certificates
 from fedspca.flower.commands import FlowerProcessError, free_port
-from fedspca.flower.control import Control
+from fedspca.flower.control import SuperLinkControl
 from fedspca.flower.processes import keep_supernode_running, start_gateway, tail
 
 ROUND_TRIP = """
@@ -54,7 +54,7 @@ def test_three_sites_round_trip(study):
 
 def test_the_network_sees_fleet_and_no_control(study):
     # the same command that works on the SuperLink's own port finds nothing at the gateway
-    outside = Control(study.folder / "outside", study.address, study.certificates.authority)
+    outside = SuperLinkControl(study.folder / "outside", study.address, study.certificates.authority)
     with pytest.raises(FlowerProcessError):
         outside.nodes()
     assert {node.status for node in study.control.nodes()} == {"online"}

@@ -9,7 +9,7 @@ from fedspca.linalg.stiefel import (
     orthonormality_error,
     polar_factor,
     project_out,
-    retract,
+    retraction,
     retraction_factor,
     retraction_velocity,
     sym,
@@ -53,7 +53,7 @@ def test_tangent_projection_is_tangent_and_idempotent(point):
 def test_retraction_lands_on_the_manifold(kind, point):
     w, tangent, removed = point
     tangent = tangent / max(1.0, np.abs(tangent).max() / 100)
-    assert on_manifold(retract(w, tangent, removed, kind), removed)
+    assert on_manifold(retraction(w, tangent, removed, kind), removed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,7 +62,7 @@ def test_retraction_agrees_with_the_tangent_to_first_order(kind, point):
     w, tangent, removed = point
     tangent = tangent / max(np.linalg.norm(tangent), 1e-300)
     step = 1e-5
-    assert np.linalg.norm(retract(w, step * tangent, removed, kind) - w - step * tangent) <= 50 * step**2 * (
+    assert np.linalg.norm(retraction(w, step * tangent, removed, kind) - w - step * tangent) <= 50 * step**2 * (
         1 + np.linalg.norm(w)
     )
 
@@ -76,7 +76,7 @@ def test_retraction_velocity_agrees_with_finite_differences(kind, point, theta):
     factor = retraction_factor(metric_gram(removed, moved), kind)
     velocity = retraction_velocity(moved @ factor, tangent, factor, removed, kind)
     h = 1e-6
-    ends = [retract(w, (theta + s * h) * tangent, removed, kind) for s in (-1, 1)]
+    ends = [retraction(w, (theta + s * h) * tangent, removed, kind) for s in (-1, 1)]
     assert np.abs((ends[1] - ends[0]) / (2 * h) - velocity).max() < 1e-6 * (1 + np.abs(w).max()) ** 3
 
 

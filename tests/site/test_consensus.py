@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedspca.linalg.operators import DeflatedRows, Frame, StandardisedRows
 from fedspca.linalg.stiefel import metric_gram, polar_factor, project_out
-from fedspca.site.consensus import Descent, ReconstructionProblem, begin, descend, faspca_update
+from fedspca.site.consensus import Descent, ReconstructionProblem, begin, descend_on_manifold, faspca_update
 
 
 def local_problem(seed, d=12, r=2, q=0, lam1=3.0):
@@ -43,7 +43,7 @@ def test_descent_lowers_the_local_objective_and_stays_on_the_manifold(search, re
         rows, problem, state = local_problem(seed, q=q)
         before = problem.value(state.w, state.gram_w)
         for steps in (1, 3, 10):
-            after = descend(rows, problem, state, Descent(steps, 1e-6, search, retraction, stay))
+            after = descend_on_manifold(rows, problem, state, Descent(steps, 1e-6, search, retraction, stay))
             value = problem.value(after.w, after.gram_w)
             assert value < before
             assert np.allclose(metric_gram(rows.removed, after.w), np.eye(2), atol=1e-9)

@@ -16,7 +16,7 @@ from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federatio
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.site.question import Query
-from fedspca.solvers.deflation import Loadings, Plan, captured_variance
+from fedspca.solvers.deflation import Loadings, Stages, captured_variance
 from fedspca.solvers.rounds import Rounds
 from fedspca.solvers.standardise import Moments
 from fedspca.solvers.stopping import StopReason
@@ -58,7 +58,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
     }
 
     @abstractmethod
-    def _run(self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator) -> Loadings:
+    def _run(self, rounds: Rounds, frame: Frame, plan: Stages, columns: slice, rng: np.random.Generator) -> Loadings:
         """Run the method for these of all components."""
 
     def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
@@ -154,9 +154,9 @@ class ConsensusSparsePCA(FederatedSparsePCA):
             )
         return sizes
 
-    def _plan(self, sizes: tuple[int, ...], init: Any, *, last: bool = False) -> Plan:
+    def _plan(self, sizes: tuple[int, ...], init: Any, *, last: bool = False) -> Stages:
         rho = self._rho(len(self._sizes(self.n_components)))  # a stage that is added takes the last one's
-        return Plan(
+        return Stages(
             block_sizes=sizes,
             rho=rho[-1:] if last else rho,
             adaptive_rho=self.adaptive_rho,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedspca.estimators.consensus import NON_NEGATIVE, ConsensusSparsePCA, weighted_norm
 from fedspca.linalg.operators import Frame
-from fedspca.solvers.deflation import Loadings, Plan
+from fedspca.solvers.deflation import Loadings, Stages
 from fedspca.solvers.faspca import faspca
 from fedspca.solvers.rounds import Round, Rounds
 
@@ -132,7 +132,7 @@ class FASPCA(ConsensusSparsePCA):
         self.callbacks = callbacks
         self.verbose = verbose
 
-    def _run(self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator) -> Loadings:
+    def _run(self, rounds: Rounds, frame: Frame, plan: Stages, columns: slice, rng: np.random.Generator) -> Loadings:
         return faspca(rounds, frame, plan, self._penalty("lam", columns), rng)
 
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:  # noqa: ARG002 - FSSPCA's has it

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from fedspca.estimators.consensus import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, ConsensusSparsePCA, weighted_norm
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.shrinkage import smooth_abs
-from fedspca.solvers.deflation import Loadings, Plan
+from fedspca.solvers.deflation import Loadings, Stages
 from fedspca.solvers.fsspca import LocalDescent, fsspca
 from fedspca.solvers.rounds import Round, Rounds
 
@@ -148,7 +148,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         self.callbacks = callbacks
         self.verbose = verbose
 
-    def _run(self, rounds: Rounds, frame: Frame, plan: Plan, columns: slice, rng: np.random.Generator) -> Loadings:
+    def _run(self, rounds: Rounds, frame: Frame, plan: Stages, columns: slice, rng: np.random.Generator) -> Loadings:
         local = LocalDescent(
             float(self.mu), int(self.local_steps), float(self.local_tol), self.line_search, self.retraction
         )

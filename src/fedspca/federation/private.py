@@ -89,7 +89,7 @@ class Privacy:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReleasePlan:
     """What will be released with how much noise, known before any budget is spent.
 
     Attributes
@@ -167,7 +167,7 @@ def multiplier_of(budget: Budget, entries: int = 0) -> float:
     return float(get_sigma_gaussian(budget.epsilon, (budget.delta - slack) * (1 - 1e-6)))
 
 
-def make_plan(privacy: Privacy, d: int, excess: float = 1.0) -> Plan:
+def make_plan(privacy: Privacy, d: int, excess: float = 1.0) -> ReleasePlan:
     """Choose the mechanism, and divide the budget: 1/z² adds up over releases."""
     mechanism = privacy.mechanism
     if mechanism == "auto":  # the Gram matrix has √(2 rounds) less noise; it is only a matter of its size
@@ -180,7 +180,7 @@ def make_plan(privacy: Privacy, d: int, excess: float = 1.0) -> Plan:
     times = 1 if mechanism == "gram" else privacy.rounds
     parts = {"lengths": lengths, "moments": moments, mechanism: (1.0 - lengths - moments) / times}
     multipliers = {name: whole / math.sqrt(part) for name, part in parts.items() if part > 0}
-    return Plan(mechanism, multipliers, len(multipliers) - 1 + times, d, privacy, excess)
+    return ReleasePlan(mechanism, multipliers, len(multipliers) - 1 + times, d, privacy, excess)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Run:
         return self.status == "finished:completed"
 
 
-class Control:
+class SuperLinkControl:
     """Tell a SuperLink what to do, through Flower's own command line.
 
     Parameters

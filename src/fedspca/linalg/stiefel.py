@@ -63,7 +63,7 @@ def retraction_factor(gram: Array, kind: Retraction) -> Array:
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
-def retract(w: Array, tangent: Array, removed: Array, kind: Retraction = "qr") -> Array:
+def retraction(w: Array, tangent: Array, removed: Array, kind: Retraction = "qr") -> Array:
     """Point of the manifold reached from w along a tangent vector."""
     moved = w + tangent
     return moved @ retraction_factor(metric_gram(removed, moved), kind)

@@ -107,7 +107,9 @@ class Descent:
     stay_in_complement: bool
 
 
-def descend(rows: DeflatedRows, problem: ReconstructionProblem, state: ConsensusState, how: Descent) -> ConsensusState:
+def descend_on_manifold(
+    rows: DeflatedRows, problem: ReconstructionProblem, state: ConsensusState, how: Descent
+) -> ConsensusState:
     """Take a few steps of steepest descent on the manifold (Algorithm 3)."""
     w, gram_w, step = state.w, state.gram_w, state.step
     value = problem.value(w, gram_w)
@@ -192,7 +194,7 @@ def fsspca_update(
     rows: DeflatedRows, state: ConsensusState, problem: ReconstructionProblem, how: Descent
 ) -> ConsensusState:
     """Primal step of FSSPCA: descend on the smoothed problem."""
-    return descend(rows, replace(problem, u=state.u), state, how)
+    return descend_on_manifold(rows, replace(problem, u=state.u), state, how)
 
 
 def faspca_update(

@@ -31,7 +31,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Control:
+class RhoControl:
     """When to stop, and whether ρ may grow."""
 
     rho: float
@@ -57,7 +57,7 @@ def reach_consensus(
     start: Array | None,
     shape: tuple[int, int],
     method: Method,
-    control: Control,
+    control: RhoControl,
 ) -> Consensus:
     """Minimise Σ f_i(w_i) + λ‖z‖₁ subject to w_i = z over the manifold, by consensus ADMM.
 

@@ -11,7 +11,7 @@ from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import project_out
 from fedspca.site.question import Query, Scalar
 from fedspca.solvers.asking import frame_arrays
-from fedspca.solvers.consensus import Consensus, Control, Method, reach_consensus
+from fedspca.solvers.consensus import Consensus, Method, RhoControl, reach_consensus
 from fedspca.solvers.finish import Deflation, Finish, finish, q_factor, with_fixed_signs
 from fedspca.solvers.rounds import Rounds
 from fedspca.solvers.stopping import StopReason
@@ -22,7 +22,7 @@ Init: TypeAlias = Literal["warm", "random"] | Array
 
 
 @dataclass(frozen=True)
-class Plan:
+class Stages:
     """The settings that both of the paper's methods share.
 
     Attributes
@@ -70,7 +70,7 @@ class Loadings:
 
 
 def solve_in_stages(
-    rounds: Rounds, frame: Frame, plan: Plan, method: Callable[[slice], Method], rng: np.random.Generator
+    rounds: Rounds, frame: Frame, plan: Stages, method: Callable[[slice], Method], rng: np.random.Generator
 ) -> Loadings:
     """Solve for the loadings of each stage off the directions of those before it.
 
@@ -92,7 +92,7 @@ def solve_in_stages(
 def _solve_stage(
     rounds: Rounds,
     frame: Frame,
-    plan: Plan,
+    plan: Stages,
     stage: int,
     columns: slice,
     method: Method,
@@ -112,7 +112,7 @@ def _solve_stage(
     chosen: dict[str, Scalar] = {"deflation": plan.deflation, "seed": int(rng.integers(2**31))}
     method = replace(method, scalars={**method.scalars, **chosen})
     adaptive = plan.rho[stage] == "auto" if plan.adaptive_rho is None else plan.adaptive_rho
-    control = Control(float(rho), adaptive, plan.tol, plan.max_rounds)
+    control = RhoControl(float(rho), adaptive, plan.tol, plan.max_rounds)
     return reach_consensus(rounds, frame, start, (len(frame.mean), size), method, control)
 
 

@@ -5,14 +5,14 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.operators import Frame
 from fedspca.solvers.consensus import Method
-from fedspca.solvers.deflation import Loadings, Plan, solve_in_stages
+from fedspca.solvers.deflation import Loadings, Stages, solve_in_stages
 from fedspca.solvers.rounds import Rounds
 
 
 def faspca(
     rounds: Rounds,
     frame: Frame,
-    plan: Plan,
+    plan: Stages,
     lam: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> Loadings:

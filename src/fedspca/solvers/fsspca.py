@@ -9,7 +9,7 @@ from fedspca.linalg.line_search import LineSearch
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import Retraction
 from fedspca.solvers.consensus import Method
-from fedspca.solvers.deflation import Loadings, Plan, solve_in_stages
+from fedspca.solvers.deflation import Loadings, Stages, solve_in_stages
 from fedspca.solvers.rounds import Rounds
 
 
@@ -27,7 +27,7 @@ class LocalDescent:
 def fsspca(
     rounds: Rounds,
     frame: Frame,
-    plan: Plan,
+    plan: Stages,
     lam1: NDArray[np.float64],
     lam2: NDArray[np.float64],
     local: LocalDescent,

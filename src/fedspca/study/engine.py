@@ -15,7 +15,7 @@ from fedspca.flower.commands import (
     simulation_command,
     superlink_command,
 )
-from fedspca.flower.control import Control
+from fedspca.flower.control import SuperLinkControl
 from fedspca.flower.processes import listens, running, start_gateway, start_simulation, start_superlink, stop
 from fedspca.study.coordinator import StudyFolder
 from fedspca.study.flower_app import write_app
@@ -141,10 +141,10 @@ class Engine:
         except FlowerProcessError:
             return None  # Flower does not know it any more
 
-    def _control(self) -> Control:
+    def _control(self) -> SuperLinkControl:
         address = f"{LOOPBACK}:{self._folder.settings.control_port}"
         authority = None if self.simulated else self._folder.certificates.authority
-        return Control(self._folder.flower / "home", address, authority)
+        return SuperLinkControl(self._folder.flower / "home", address, authority)
 
     def _register(self) -> None:
         """Let the nodes of the sites that replied connect; the keys known already are noted in a file."""
