@@ -1,6 +1,5 @@
-"""Sensitivity, noise, the ledger, and an audit that must be able to fail."""
+"""Sensitivity, noise, and an audit that must be able to fail."""
 
-import json
 import math
 
 import numpy as np
@@ -13,35 +12,16 @@ from scipy.stats import beta, norm
 
 from fedspca import InvalidQuery, Query, Site, SiteRefusal
 from fedspca.dp import noise
-from fedspca.dp.accounting import Budget, Cost, Purpose, epsilon_of
-from fedspca.dp.ledger import BudgetSpent, Ledger
+from fedspca.dp.accounting import Budget, epsilon_of
+from fedspca.dp.ledger import Ledger
 from fedspca.dp.noise import packed, unpacked
-from fedspca.letters.audit import BrokenLog
 from fedspca.site.queries import QUERIES
 from fedspca.site.question import SiteData
-
-D = 3
-
-
-def silent(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", lambda scale, size: np.zeros(size))
-
-
-def query(name, d=D, clip=2.0, sigma=10.0, grid=24, among=1):
-    arrays = {"centre": np.full(d, 0.5), "scale": np.full(d, 2.0)}
-    scalars = {"sigma": sigma, "grid": grid, "among": among}
-    if name == "private_product":
-        arrays["directions"] = np.linalg.qr(np.random.default_rng(0).standard_normal((d, 2)))[0]
-    if name == "private_lengths":
-        arrays["edges"] = np.array([0.5, 1.0, 2.0, 4.0])
-    else:
-        scalars["clip"] = clip
-    if name in ("private_gram", "private_moments"):
-        scalars["offset"] = 0.3
-    return Query(name, arrays, scalars)
-
+from helpers.private import D, query, silent
 
 PRIVATE = sorted(name for name, question in QUERIES.items() if question.cost is not None)
+
+
 values = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 
@@ -145,9 +125,6 @@ def test_a_discrete_gaussian_is_as_near_to_a_rounded_one_as_is_charged():
         assert distance < 1 / (20 * steps**2)
 
 
-# -- the audit ---------------------------------------------------------------------------------------------------------
-
-
 def audited_epsilon(asked, delta, trials=1500, confidence=0.95):
     """A lower bound on ε, from how well a test tells rows with one more from rows without it."""
     rows = np.full((5, D), 0.5)
@@ -187,87 +164,3 @@ def test_the_audit_finds_no_more_than_was_promised_and_notices_missing_noise(mon
     assert found > 0.1  # it does see something
     monkeypatch.setattr(noise, "discrete_gaussian", lambda scale, size: np.zeros(size))
     assert audited_epsilon(asked, delta) > stated
-
-
-# -- the ledger --------------------------------------------------------------------------------------------------------
-
-
-def test_gaussians_compose_as_dp_accounting_says():
-    from dp_accounting import GaussianDpEvent
-    from dp_accounting.pld import PLDAccountant
-
-    accountant = PLDAccountant()
-    for multiplier in (8.0, 12.0, 20.0):
-        accountant.compose(GaussianDpEvent(multiplier))
-    ours = epsilon_of([Cost(8.0, 0.0), Cost(12.0, 0.0), Cost(20.0, 0.0)], 1e-6)
-    assert np.isclose(ours, accountant.get_epsilon(1e-6), rtol=1e-3)
-
-
-def test_a_release_without_noise_costs_everything():
-    assert epsilon_of([Cost(0.0, 0.0)], 1e-6) == math.inf
-    assert epsilon_of([Cost(5.0, 1e-3)], 1e-6) == math.inf
-    assert epsilon_of([Cost(5.0, 1e-9)], 1e-6) > epsilon_of([Cost(5.0, 0.0)], 1e-6)
-
-
-def test_the_ledger_refuses_at_the_limit_and_survives_a_restart(tmp_path):
-    path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(Budget(1.0, 1e-6), path)
-    ledger.charge(Cost(8.0, 0.0), "private_gram", "a")
-    spent = ledger.spent()
-    assert 0.4 < spent < 0.6
-    again = Ledger(Budget(1.0, 1e-6), path)
-    assert again.spent() == spent
-    with pytest.raises(BudgetSpent, match="owner allows 1"):
-        again.charge(Cost(4.3, 0.0), "private_gram", "b")
-    assert again.spent() == spent
-    again.charge(Cost(5.5, 0.0), "private_gram", "c")
-    assert again.content()["epsilon"] <= 1.0
-    assert [line["what"] for line in again.content()["releases"]] == ["private_gram"] * 2
-
-
-@pytest.mark.parametrize("how", ["change", "remove the last", "remove the first"])
-def test_a_ledger_that_was_tampered_with_pays_for_nothing(tmp_path, how):
-    path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(Budget(5.0, 1e-6), path)
-    for question in "abc":
-        ledger.charge(Cost(20.0, 0.0), "private_gram", question)
-    lines = path.read_text().splitlines()
-    if how == "change":
-        lines[1] = json.dumps({**json.loads(lines[1]), "multiplier": 1e6})
-    else:
-        del lines[-1 if how == "remove the last" else 0]
-        if how == "remove the last":
-            del lines[-1]
-    path.write_text("".join(f"{line}\n" for line in lines))
-    with pytest.raises(BudgetSpent, match="tampered"):
-        ledger.charge(Cost(20.0, 0.0), "private_gram", "d")
-    with pytest.raises(BrokenLog):
-        Ledger(Budget(5.0, 1e-6), path)
-
-
-def test_a_study_has_a_limit_of_its_own_and_pays_once_for_an_answer():
-    ledger = Ledger(Budget(10.0, 1e-6))
-    purpose = Purpose("study", "run", 1, Budget(1.0, 1e-6), 1)
-    ledger.charge(Cost(5.0, 0.0), "private_gram", "a", purpose)
-    ledger.charge(Cost(5.0, 0.0), "private_gram", "a", purpose)  # the site was stopped before the answer left
-    assert len(list(ledger.entries())) == 1
-    later = Purpose("study", "run", 2, Budget(1.0, 1e-6), 1)
-    with pytest.raises(BudgetSpent, match="study may spend 1"):
-        ledger.charge(Cost(5.0, 0.0), "private_gram", "a", later)
-    other = Purpose("another", "run", 2, Budget(1.0, 1e-6), 1)
-    ledger.charge(Cost(5.0, 0.0), "private_gram", "a", other)
-    assert ledger.spent("study") < ledger.spent()
-
-
-def test_a_site_with_a_ledger_answers_nothing_without_noise_and_a_site_without_one_nothing_with_it():
-    site = Site("s", np.ones((3, D)))
-    with pytest.raises(SiteRefusal, match="no ledger"):
-        site.answer(query("private_gram"))
-    site.ledger = Ledger(Budget(5.0, 1e-6))
-    with pytest.raises(SiteRefusal, match="only answers with noise"):
-        site.answer(Query("moments"))
-    with pytest.raises(SiteRefusal, match="noise of 4 sites was counted on"):
-        site.answer(query("private_gram", among=4))
-    assert not list(site.ledger.entries())
-    site.answer(query("private_gram", sigma=50.0))
-    assert len(list(site.ledger.entries())) == 1
