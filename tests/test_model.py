@@ -40,6 +40,18 @@ def test_a_model_comes_back_as_it_was(fitted, saved):
     assert explained == pytest.approx(fitted.score(frame(rows)))
 
 
+def test_a_model_whose_rounds_speak_of_an_agreement_still_loads(tmp_path):
+    # models written while the cosine between workers was called an agreement
+    rows = frame(make_rows())
+    fitted = FASPCA(1, lam=5.0, max_rounds=500).fit(rows, sites=np.arange(len(rows)) % 2)
+    model = SparsePCAModel.from_estimator(fitted)
+    history = [{"agreement" if k == "alignment" else k: v for k, v in r.items()} for r in model.facts["history"]]
+    replace(model, facts={**model.facts, "history": history}).save(tmp_path / "old")
+    again = SparsePCAModel.load(tmp_path / "old").to_estimator()
+    assert [r.alignment for r in again.history_] == [r.alignment for r in fitted.history_]
+    assert any(r.alignment is not None for r in again.history_)
+
+
 def test_the_same_fit_is_the_same_bytes(fitted, saved, tmp_path):
     SparsePCAModel.from_estimator(fitted, note="größe").save(tmp_path / "again")
     for file in sorted(saved.iterdir()):

@@ -124,7 +124,7 @@ class Institutions:
         self.approve()
 
     def approve(self):
-        """Every owner signs the terms as they now are."""
+        """Every owner signs the agreement as it now is."""
         agreement = self.folder.agreement()
         for name in self.sites:
             store = SiteFolder(self.home / name).store

@@ -3,7 +3,7 @@ import pytest
 
 from fedspca import FASPCA
 from fedspca.experiments.watch import SimulatedFederation
-from fedspca.metrics import agreement
+from fedspca.metrics import alignment
 from helpers.experiments import OWNERS
 
 
@@ -12,10 +12,10 @@ def test_watching_changes_nothing_and_sees_the_papers_measure(rows):
     plain = FASPCA(2, lam=5.0).fit(rows, sites=OWNERS)
     np.testing.assert_array_equal(seen.components_, plain.components_)
     asked = [record for record in seen.history_ if record.query == "faspca_step"]
-    assert len(federation.agreements) == len(asked)
-    assert np.mean(federation.agreements[-1]) == pytest.approx(asked[-1].agreement, abs=1e-6)
-    now = agreement(np.stack([site._state.w.T for site in federation.sites]))
-    assert now == pytest.approx(np.mean(federation.agreements[-1]))
+    assert len(federation.alignments) == len(asked)
+    assert np.mean(federation.alignments[-1]) == pytest.approx(asked[-1].alignment, abs=1e-6)
+    now = alignment(np.stack([site._state.w.T for site in federation.sites]))
+    assert now == pytest.approx(np.mean(federation.alignments[-1]))
 
 
 def test_rows_taken_as_centred_are_left_as_they_are(rows):

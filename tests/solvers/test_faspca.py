@@ -28,7 +28,7 @@ def test_wdbc_star_reaches_the_pooled_optimum(wdbc, lam, bound, most):
     assert model.objective_ <= bound
     assert np.count_nonzero(model.components_) < most
     assert orthonormality_error(model.components_.T) < 1e-8
-    assert model.history_[-2].agreement > 1 - 1e-6
+    assert model.history_[-2].alignment > 1 - 1e-6
 
 
 def test_any_number_of_sites_gives_the_same_optimum(wdbc):

@@ -110,7 +110,7 @@ def approve(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask again.")] = False,
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Take an approval back.")] = False,
 ) -> None:
-    """Sign the hash of the study's terms. Without it the site answers nothing."""
+    """Sign the hash of the study's agreement. Without the signature the site answers nothing."""
     folder = SiteFolder(site)
     agreement = folder.latest()
     if agreement_hash is not None and not agreement.hash.startswith(agreement_hash):

@@ -22,7 +22,7 @@ class StopReason(Enum):
 
 @dataclass(frozen=True)
 class Residuals:
-    """How far the sites are from agreement (primal) and the agreement from standing still (dual), both relative.
+    """How far the sites are from consensus (primal), and how far the consensus still moves (dual), both relative.
 
     The primal residual is √(Σ‖w_i − z‖² / Σ‖w_i‖²). The dual one is √K ρ‖z − z_before‖ relative to the forces in
     balance: the larger of √Σ‖u_i‖² and the size of the sites' gradients, which captured variance bounds from below.

@@ -6,7 +6,7 @@
     coordinator.key         the key that signs every question
     certificates/           the study's own authority, and the certificate of this machine
     invitations/, replies/  one paper a site
-    agreement.json          the terms as they were last sent to sites
+    agreement.json          the agreement as it was last sent to the sites
     run/                    the sums of the current run: what a resumed run goes on from
     events.jsonl            what happened, one line each
     model/                  the result
@@ -128,7 +128,7 @@ class StudyFolder:
         return {path.stem: read_paper(path, Reply, "public") for path in paths}
 
     def agreement(self) -> Agreement:
-        """Return the terms that follow from the settings and the sites' replies as they now are."""
+        """Return the agreement that follows from the settings and from the sites' replies as they now are."""
         study, replies = self.settings, self.replies()
         missing = [site for site in study.sites if site not in replies]
         if missing:
