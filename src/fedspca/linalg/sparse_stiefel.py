@@ -2,7 +2,8 @@
 
 For a support ``T`` (a 0/1 matrix of shape (d, r)) the set is ``{w : w.T @ w = I, w = T * w}``.
 The normal space at ``w`` is ``{T * (w @ L) : L symmetric}``; every projection below solves one linear
-system in the r (r + 1) / 2 free entries of ``L``, whatever d is.
+system in the r (r + 1) / 2 free entries of ``L``, whatever d is: by a factorisation for few columns, by conjugate
+gradients, whose cost grows as r^2, for many.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.small import solve_positive
+from fedspca.linalg.small import positive_factor, solve_factored
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -20,6 +21,12 @@ Index = NDArray[np.intp]
 
 _FEW = 4  # columns up to which one product assembles the normal matrix faster than a gather
 _RIDGE = 1e-14  # disjoint supports make a constraint vacuous: its row of the normal matrix is zero
+_UNSEEN = 1e-15  # share of the largest diagonal entry below which a constraint counts as vacuous
+_CHORD = 0.05  # share of the excess that a step may leave for the next one to use its factorisation again
+_DIRECT = 20  # columns up to which factoring the normal matrix is faster than steps
+_EXACT = 1e-12  # relative residual at which steps have solved as well as a factorisation would
+_STEPS = 400  # of conjugate gradients, at most
+_NOTHING = np.zeros(0)
 
 
 class _Pairs(NamedTuple):
@@ -66,21 +73,74 @@ def normal_matrix(w: Array, mask: Array) -> Array:
     return np.asarray(np.einsum("tij,tij->ij", grams[pairs.gather], pairs.delta))
 
 
-def solve_symmetric(normal: Array, rhs: Array) -> Array:
-    """The symmetric L with ``normal @ vec(L) = vec(rhs)``, least norm where a constraint is vacuous.
+@dataclass(frozen=True)
+class NormalEquations:
+    """The symmetric L with ``Z + Z' + damping * L = rhs`` for ``Z = w' (mask * (w L))``: least-norm corrections.
 
-    The ridge that makes it so is added to ``normal`` in place.
+    A pair of columns whose supports do not meet has no equation, and its entry of L is zero. Up to ``_DIRECT`` columns
+    the r (r + 1) / 2 unknowns are solved for by a factorisation. Beyond, that would cost O(r^6); conjugate gradients
+    cost two products with w a step, and w is so near to orthonormal that few steps do.
     """
-    pairs = _pair_tables(rhs.shape[0])
-    normal.flat[:: len(normal) + 1] += _RIDGE * max(float(normal.diagonal().max()), 1e-300)
-    solution = solve_positive(normal, rhs.take(pairs.upper))
-    return np.asarray(solution.take(pairs.full) * pairs.double)
 
+    w: Array
+    mask: Array
+    damping: float
+    factor: Array | None  # of the normal matrix, upper triangular, where it is formed
+    scaling: Array  # r x r: the inverse of the diagonal, zero where there is no equation
 
-def symmetric_inverse(normal: Array) -> Array:
-    """The (ridged) inverse of a normal matrix, for many right-hand sides."""
-    ridge = _RIDGE * max(float(normal.diagonal().max()), 1e-300)
-    return np.asarray(np.linalg.inv(normal + ridge * np.eye(normal.shape[0])), dtype=np.float64)
+    @classmethod
+    def at(cls, w: Array, mask: Array, *, damping: float = 0.0) -> "NormalEquations":
+        """Set up at a point; ``damping`` is a share of the mean diagonal, added to it."""
+        if w.shape[1] <= _DIRECT:
+            normal = normal_matrix(w, mask)
+            diagonal = normal.diagonal()
+            ridge = damping * float(diagonal.mean()) + _RIDGE * max(float(diagonal.max()), 1e-300)
+            normal.flat[:: len(normal) + 1] += ridge
+            return cls(w, mask, ridge, positive_factor(normal), _NOTHING)
+        overlap = (w * w).T @ mask
+        diagonal = overlap + overlap.T
+        ridge = damping * float(diagonal.mean())
+        seen = diagonal > _UNSEEN * float(diagonal.max())
+        scaling = np.divide(1.0, diagonal + ridge, out=np.zeros_like(diagonal), where=seen)
+        return cls(w, mask, ridge, None, scaling)
+
+    def solve(self, rhs: Array, *, rtol: float = _EXACT) -> Array:
+        """L for a symmetric right-hand side, to a relative residual where it is found by steps."""
+        if self.factor is None:
+            return self._by_steps(rhs, rtol)
+        pairs = _pair_tables(len(rhs))
+        solution = solve_factored(self.factor, rhs.take(pairs.upper))
+        return np.asarray(solution.take(pairs.full) * pairs.double)
+
+    def _apply(self, x: Array) -> Array:
+        half = self.w.T @ (self.mask * (self.w @ x))
+        half += half.T
+        if self.damping:
+            half += self.damping * x
+        return half
+
+    def _by_steps(self, rhs: Array, rtol: float) -> Array:
+        """Conjugate gradients, scaled by the diagonal."""
+        solution, left = np.zeros_like(rhs), np.where(self.scaling > 0.0, rhs, 0.0)
+        stop = rtol * float(np.sqrt(np.vdot(left, left)))
+        scaled = self.scaling * left
+        direction, size = scaled, float(np.vdot(left, scaled))
+        for _ in range(_STEPS):
+            if size <= 0.0:
+                break
+            image = self._apply(direction)
+            curvature = float(np.vdot(direction, image))
+            if curvature <= 0.0:
+                break
+            length = size / curvature
+            solution = solution + length * direction
+            left = left - length * image
+            if float(np.sqrt(np.vdot(left, left))) <= stop:
+                break
+            scaled = self.scaling * left
+            size, last = float(np.vdot(left, scaled)), size
+            direction = scaled + (size / last) * direction
+        return solution
 
 
 @dataclass(frozen=True)
@@ -89,29 +149,27 @@ class Tangent:
 
     w: Array
     mask: Array
-    inverse: Array
+    normal: NormalEquations
 
     @classmethod
     def at(cls, w: Array, mask: Array) -> "Tangent":
-        """Factor the projection at a point."""
-        return cls(w, mask, symmetric_inverse(normal_matrix(w, mask)))
+        """Set the projection up at a point."""
+        return cls(w, mask, NormalEquations.at(w, mask))
 
     def multiplier(self, y: Array) -> Array:
         """Argmin over symmetric L of ``||mask * (y - w L)||_F``; ``y`` must vanish off the support."""
         z = self.w.T @ y
-        pairs = _pair_tables(z.shape[0])
-        solution = self.inverse @ (z + z.T).take(pairs.upper)
-        return np.asarray(solution.take(pairs.full) * pairs.double)
+        return self.normal.solve(z + z.T)
 
     def project(self, y: Array) -> Array:
         """Argmin over tangent D of ``||D - y||_F``; ``y`` must vanish off the support."""
         return y - self.mask * (self.w @ self.multiplier(y))
 
 
-def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter: int = 12) -> Array | None:
+def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter: int = 24) -> Array | None:
     """Argmin ``||w - z||_F`` (to second order) over orthonormal w with the support of z.
 
-    Gauss-Newton on ``w.T w = I`` with least-norm corrections ``mask * (w L)``: quadratically convergent, and an
+    Gauss-Newton on ``w.T w = I`` with least-norm corrections ``mask * (w L)``: it converges fast, and an
     exact zero stays an exact zero, which no QR or polar factor can promise. Returns None where the support
     admits no orthonormal matrix near z.
     """
@@ -123,7 +181,7 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
         return _retract_pair(w, (w != 0.0) if mask is None else mask)
     support = (z != 0.0).astype(float) if mask is None else mask
     eye = np.eye(z.shape[1])
-    previous = np.inf
+    previous, equations = np.inf, None
     for _ in range(max_iter):
         excess = w.T @ w - eye
         size = float(np.abs(excess).max())
@@ -131,8 +189,11 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
             return w
         if not size <= 1e3:  # not a number, or diverging
             return None
+        if equations is None or size > _CHORD * previous:
+            equations = NormalEquations.at(w, support)
         previous = size
-        w = w - support * (w @ solve_symmetric(normal_matrix(w, support), excess))
+        # a step need not be more exact than the next one, whose excess is the square of this one
+        w = w - support * (w @ equations.solve(excess, rtol=max(0.1 * min(size, 0.1), 0.1 * tol / size)))
     return w if float(np.abs(w.T @ w - eye).max()) <= 1e-10 else None
 
 
