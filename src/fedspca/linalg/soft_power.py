@@ -12,6 +12,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _SAME = 1e-9  # two columns whose objectives differ by less, relative to the larger, are taken for one
+_SIZES = (2, 3, 4, 6, 9, 13, 20, 30, 45)  # of the clusters from which columns start
+_ORIGIN = 1e-300
 
 
 class Columns(NamedTuple):
@@ -27,15 +29,41 @@ def soft_power(quadratic: Quadratic, lam: float, features: Index, beside: Array,
     The quadratic is concave, so its tangent lies above it, and the minimiser of tangent plus norm on the sphere is the
     normalised ``soft(Q x, lam / 2)`` (Journée, Nesterov, Richtárik, Sepulchre 2010): the objective never rises. Where
     the threshold leaves nothing, the minimiser is the coordinate of largest magnitude. ``beside`` is orthonormal.
+
+    A feature alone may be stationary where a few like it together are better, so each starts with its best cluster.
     """
-    x = np.zeros((quadratic.n_rows, len(features)))
-    x[features, np.arange(len(features))] = 1.0
-    image = _image(quadratic, x, beside)
+    x, image = _clusters(quadratic, lam, features, beside)
     for _ in range(steps):
         x = _tangent_minimiser(image, 0.5 * lam)
         image = _image(quadratic, x, beside)
-    values = lam * np.abs(x).sum(axis=0) - np.einsum("ij,ij->j", x, image)
-    return _distinct(x, values)
+    return _distinct(x, _objectives(lam, x, image))
+
+
+def _clusters(quadratic: Quadratic, lam: float, features: Index, beside: Array) -> tuple[Array, Array]:
+    """For each feature the best of: its column of ``P Q P`` cut off at m entries, for several m. And its image."""
+    d, n = quadratic.n_rows, len(features)
+    single = np.zeros((d, n))
+    single[features, np.arange(n)] = 1.0
+    column = _image(quadratic, single, beside)
+    rank = np.empty((d, n), dtype=np.intp)
+    np.put_along_axis(rank, np.argsort(-np.abs(column), axis=0, kind="stable"), np.arange(d)[:, None], axis=0)
+    best, image = single, column
+    least = lam - column[features, np.arange(n)]
+    for m in _SIZES:
+        if m > d:
+            break
+        x = np.where(rank < m, column, 0.0)
+        x /= np.maximum(np.sqrt(np.einsum("ij,ij->j", x, x)), _ORIGIN)
+        its = _image(quadratic, x, beside)
+        values = _objectives(lam, x, its)
+        better = values < least
+        best, image = np.where(better, x, best), np.where(better, its, image)
+        least = np.minimum(least, values)
+    return best, image
+
+
+def _objectives(lam: float, x: Array, image: Array) -> Array:
+    return np.asarray(lam * np.abs(x).sum(axis=0) - np.einsum("ij,ij->j", x, image))
 
 
 def _tangent_minimiser(image: Array, threshold: float) -> Array:

@@ -23,9 +23,10 @@ _FEW = 4  # columns up to which one product assembles the normal matrix faster t
 _RIDGE = 1e-14  # disjoint supports make a constraint vacuous: its row of the normal matrix is zero
 _UNSEEN = 1e-15  # share of the largest diagonal entry below which a constraint counts as vacuous
 _CHORD = 0.05  # share of the excess that a step may leave for the next one to use its factorisation again
+_HALTING, _PATIENCE = 0.5, 2  # a step that leaves more of the excess has not helped; so many in a row end a retraction
 _DIRECT = 20  # columns up to which factoring the normal matrix is faster than steps
 _EXACT = 1e-12  # relative residual at which steps have solved as well as a factorisation would
-_STEPS = 400  # of conjugate gradients, at most
+_STEPS = 100  # of conjugate gradients, at most
 _NOTHING = np.zeros(0)
 
 
@@ -181,13 +182,14 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
         return _retract_pair(w, (w != 0.0) if mask is None else mask)
     support = (z != 0.0).astype(float) if mask is None else mask
     eye = np.eye(z.shape[1])
-    previous, equations = np.inf, None
+    previous, stuck, equations = np.inf, 0, None
     for _ in range(max_iter):
         excess = w.T @ w - eye
         size = float(np.abs(excess).max())
         if size <= tol or (size <= 1e3 * tol and size >= 0.5 * previous):
             return w
-        if not size <= 1e3:  # not a number, or diverging
+        stuck = stuck + 1 if size > _HALTING * previous else 0
+        if not size <= 1e3 or stuck > _PATIENCE:  # not a number, diverging, or there is no such matrix
             return None
         if equations is None or size > _CHORD * previous:
             equations = NormalEquations.at(w, support)

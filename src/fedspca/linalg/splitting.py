@@ -11,7 +11,9 @@ from fedspca.linalg.shrinkage import soft_threshold
 Array = NDArray[np.float64]
 
 _LEAST = 0.02  # a column's penalty parameter is at least this share of the largest
+_STIFF = 2.0  # and at least this many times lam
 _REFRESH = 10  # steps between two updates of the penalty parameters
+_DEPENDENT = 1e-14  # share of the largest eigenvalue of x' x at which columns count as dependent
 _ORIGIN = 1e-300
 
 
@@ -35,22 +37,30 @@ def split(quadratic: Quadratic, lam: Array, starts: Array, *, steps: int, tol: f
     for step in range(steps):
         gradient = 2.0 * _images(quadratic, w)
         if step % _REFRESH == 0:
-            rho, dual = _penalties(w, gradient, rho, dual)
-        w = _polar(gradient + (z - dual) * rho)
+            rho, dual = _penalties(w, gradient, lam, rho, dual)
+        w = orthonormal(gradient + (z - dual) * rho)
         moved = w + dual
         z = soft_threshold(moved, lam / rho)
         dual = moved - z
         if step % _REFRESH == _REFRESH - 1 and float(np.abs(w - z).max()) <= tol:
             break
+    return Split(w, z, objectives(quadratic, lam, w))
+
+
+def objectives(quadratic: Quadratic, lam: Array, w: Array) -> Array:
+    """``-tr(w' Q w) + lam ||w||_1`` at each of (n, d, r)."""
     captured = np.einsum("nij,nij->n", w, _images(quadratic, w))
-    return Split(w, z, np.abs(w).sum(axis=1) @ lam - captured)
+    return np.asarray(np.abs(w).sum(axis=1) @ lam - captured)
 
 
-def _penalties(w: Array, gradient: Array, rho: Array, dual: Array) -> tuple[Array, Array]:
-    """One parameter a column, its own curvature ``2 w_j' Q w_j``; the dual is scaled by it and changes along."""
+def _penalties(w: Array, gradient: Array, lam: Array, rho: Array, dual: Array) -> tuple[Array, Array]:
+    """One parameter a column, its own curvature ``2 w_j' Q w_j``; the dual is scaled by it and changes along.
+
+    It is so large that no step thresholds a whole unit column away.
+    """
     curvature = np.einsum("nij,nij->nj", w, gradient)[:, None, :]
     largest = np.maximum(curvature.max(axis=2, keepdims=True), _ORIGIN)
-    new = np.maximum(curvature, _LEAST * largest)
+    new = np.maximum(np.maximum(curvature, _LEAST * largest), _STIFF * lam)
     return new, dual * (rho / new)
 
 
@@ -64,10 +74,10 @@ def _images(quadratic: Quadratic, w: Array) -> Array:
     return np.ascontiguousarray(product.reshape(d, n, r).transpose(1, 0, 2))
 
 
-def _polar(x: Array) -> Array:
-    """Orthonormal matrices nearest to each of x."""
-    transposed = x.transpose(0, 2, 1)
+def orthonormal(x: Array) -> Array:
+    """The orthonormal matrix nearest to x, or to each of a stack; nearly so where columns of x are dependent."""
+    transposed = np.swapaxes(x, -1, -2)
     values, vectors = np.linalg.eigh(transposed @ x)
-    largest = np.maximum(values[:, -1:], _ORIGIN)
-    scales = 1.0 / np.sqrt(np.maximum(values, 1e-14 * largest))
-    return np.asarray(x @ ((vectors * scales[:, None, :]) @ vectors.transpose(0, 2, 1)))
+    largest = np.maximum(values[..., -1:], _ORIGIN)
+    scales = 1.0 / np.sqrt(np.maximum(values, _DEPENDENT * largest))
+    return np.asarray(x @ ((vectors * scales[..., None, :]) @ np.swapaxes(vectors, -1, -2)))

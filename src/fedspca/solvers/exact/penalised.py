@@ -74,14 +74,14 @@ class Penalised:
         rows = self._rows(model, basis)
         quadratic = nystrom.predictor(model, rows)
         inside = self._inside(basis, rows)
-        known = nystrom.known(model)
-        if warm is None and len(rotations) == 0 and not (known and r <= 2):
+        if warm is None:
             return [scatter(first_look(quadratic, self.lam, inside, self.tuning).w, rows, model.n_features)]
-        warm = None if warm is None else self._inside(warm, rows)
+        known = nystrom.known(model)
+        warm = self._inside(warm, rows)
         tol = 0.1 * self.tol if known else self.tuning.fine
         found = search(quadratic, self.lam, inside, rotations, warm, self.tuning, tol=tol)
         # exact products rank what survives, and its columns teach the model: more of it finds better basins
-        keep = 1 if known else 8 if r <= self.tuning.many else 4
+        keep = 1 if known else self.tuning.kept if r <= self.tuning.many else self.tuning.kept // 2
         return [scatter(self._canonical(quadratic, s.w), rows, model.n_features) for s in found[:keep]]
 
     @staticmethod

@@ -6,7 +6,7 @@ is then taken apart: each of its columns is looked for again, from every feature
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,12 @@ from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated, turned_pairs
 from fedspca.linalg.soft_power import soft_power
 from fedspca.linalg.sparse_stiefel import retract
-from fedspca.linalg.splitting import split
+from fedspca.linalg.splitting import objectives, orthonormal, split
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+_ALIKE = 0.99  # cosine beyond which two columns are taken for one
 
 
 @dataclass(frozen=True)
@@ -37,36 +39,59 @@ class Tuning:
     split_steps : int
         Steps of alternating directions for all starts at once, before they are ranked.
     solved : int
-        Best starts that are solved to ``rough``.
+        Best starts that are solved to ``rough``: what finds basins, and most of the time.
     rough, fine : float
         Residuals to which starts are solved before, and after, the best of them is known.
     exchanges : int
         Times that columns of the best point are exchanged, while that gains.
     columns : int
-        Columns from single features that are tried in the place of each, and pairs of columns that are turned.
-    margin : float
-        How far behind the best, relative to it, a point may be after alternating directions to be solved at all.
+        Columns, the best beside the others, that are tried in the place of each; pairs of columns that are turned.
+    basins : int
+        Columns, the best alone, that are tried in the place of each.
+    easy : int
+        Size d r² up to which all this is done. Beyond, counts shrink in proportion, so that time hardly grows.
+    kept : int
+        Points that are asked about together, where the model is not all of S.
     many : int
-        Components beyond which local solves are so dear that fewer starts are solved, and columns are not exchanged.
+        Components beyond which there are fewer rounds of search, and half as many points in each.
     """
 
     features: int = 150
-    power_steps: int = 12
+    power_steps: int = 8
     paths: int = 3
-    split_steps: int = 60
-    solved: int = 6
+    split_steps: int = 25
+    solved: int = 16
     rough: float = 1e-2
     fine: float = 3e-3
     exchanges: int = 3
     columns: int = 2
-    margin: float = 0.01
+    basins: int = 8
+    easy: int = 2000
+    kept: int = 8
     many: int = 6
+
+    def at(self, d: int, r: int) -> "Tuning":
+        """The same for d features in sight and r components."""
+        share = min(1.0, self.easy / (d * r * r))
+
+        def part(count: int, least: int) -> int:
+            return max(least, round(share * count))
+
+        return replace(
+            self,
+            features=part(self.features, min(self.features, 40)),
+            paths=part(self.paths, 1),
+            solved=part(self.solved, 4),
+            exchanges=part(self.exchanges, 1),
+            columns=part(self.columns, 1),
+            basins=part(self.basins, 1),
+        )
 
 
 def first_look(q: Quadratic, lam: Array, basis: Array, tuning: Tuning) -> L1Solution:
     """One rough point, to show the model sparse columns."""
-    start = rotated(basis, basis[:0])[-1]
-    return _from_split(q, lam, start[None], tuning, n=1, tol=3.0 * tuning.rough)[0]
+    starts = np.array([rotated(basis, basis[:0])[-1], _single_features(q, basis.shape[1])])
+    return _from_split(q, lam, starts, replace(tuning, solved=1))[0]
 
 
 def search(
@@ -85,16 +110,16 @@ def search(
     warm : ndarray of shape (d, r), optional
         A point to beat.
     """
-    r = basis.shape[1]
-    starts = rotated(basis, rotations)
-    starts += list(_by_columns(q, lam, r, tuning.paths if r <= tuning.many else 1, tuning))
-    solved = tuning.solved if r <= tuning.many else tuning.solved // 2
-    found = _from_split(q, lam, np.array(starts), tuning, n=solved, tol=tuning.rough)
+    r, tuning = basis.shape[1], tuning.at(*basis.shape)
+    starts = [*rotated(basis, rotations), _single_features(q, r)]
+    starts += list(_by_columns(q, lam, r, tuning))
+    found = _from_split(q, lam, np.array(starts), tuning)
     if warm is not None:
         found.append(minimise(q, lam, warm, tol=tuning.rough))
     found.sort(key=lambda s: s.objective)
-    for _ in range(tuning.exchanges if r <= tuning.many else 0):
-        better = _exchanged(q, lam, found[0], tuning)
+    alone = _alone(q, lam, tuning)
+    for _ in range(tuning.exchanges):
+        better = _exchanged(q, lam, found[0], alone, tuning)
         found = sorted(better + found, key=lambda s: s.objective)
         if not better or better[0] is not found[0]:
             break
@@ -115,11 +140,12 @@ def _solved(q: Quadratic, lam: Array, s: L1Solution, tol: float) -> L1Solution:
     return s if s.residual <= tol else minimise(q, lam, s.w, tol=tol, multiplier=s.multiplier)
 
 
-def _from_split(q: Quadratic, lam: Array, starts: Array, tuning: Tuning, *, n: int, tol: float) -> list[L1Solution]:
-    """The n best of many starts after alternating directions, solved locally."""
-    rough = split(q, lam, starts, steps=tuning.split_steps)
-    order = np.argsort(rough.values, kind="stable")[:n]
-    return [minimise(q, lam, _sparse(rough.w[i], rough.z[i]), tol=tol, max_iter=40) for i in order]
+def _from_split(q: Quadratic, lam: Array, starts: Array, tuning: Tuning) -> list[L1Solution]:
+    """The best of many starts after alternating directions, solved locally; one that was better before is not changed."""
+    rough, before = split(q, lam, starts, steps=tuning.split_steps), objectives(q, lam, starts)
+    order = np.argsort(np.minimum(rough.values, before), kind="stable")[: tuning.solved]
+    points = (starts[i] if before[i] < rough.values[i] else _sparse(rough.w[i], rough.z[i]) for i in order)
+    return [minimise(q, lam, w, tol=tuning.rough, max_iter=40) for w in points]
 
 
 def _sparse(w: Array, z: Array) -> Array:
@@ -133,16 +159,29 @@ def _heavy(q: Quadratic, n: int) -> Index:
     return np.sort(np.argsort(-q.diagonal(), kind="stable")[:n])
 
 
-def _by_columns(q: Quadratic, lam: Array, r: int, paths: int, tuning: Tuning) -> Iterator[Array]:
+def _single_features(q: Quadratic, r: int) -> Array:
+    """The r heaviest features, one a column: the best point where lam is large, or r nearly d."""
+    w = np.zeros((q.n_rows, r))
+    w[np.argsort(-q.diagonal(), kind="stable")[:r], np.arange(r)] = 1.0
+    return w
+
+
+def _by_columns(q: Quadratic, lam: Array, r: int, tuning: Tuning) -> Iterator[Array]:
     """Starts of single columns, one beside the other: each path begins with another of the best first columns."""
     features, nothing = _heavy(q, tuning.features), np.zeros((q.n_rows, 0))
     first = soft_power(q, float(lam[0]), features, nothing, steps=tuning.power_steps)
-    for x in first.x.T[:paths]:
+    for x in first.x.T[: tuning.paths]:
         w = x[:, None]
         for j in range(1, r):
             following = soft_power(q, float(lam[j]), features, w, steps=tuning.power_steps)
             w = _beside(w, following.x[:, 0])
         yield w
+
+
+def _alone(q: Quadratic, lam: Array, tuning: Tuning) -> Array:
+    """The best columns for one component, each of another basin."""
+    found = soft_power(q, float(lam.min()), _heavy(q, tuning.features), np.zeros((q.n_rows, 0)), steps=tuning.power_steps)
+    return found.x[:, : tuning.basins]
 
 
 def _beside(w: Array, x: Array) -> Array:
@@ -158,23 +197,26 @@ def _beside(w: Array, x: Array) -> Array:
     return np.column_stack([w, x])
 
 
-def _exchanged(q: Quadratic, lam: Array, best: L1Solution, tuning: Tuning) -> list[L1Solution]:
-    """Points near the best that differ from it in a column or two, solved where they promise as much."""
-    trials = [best.w, *_with_other_columns(q, lam, best.w, tuning), *turned_pairs(best.w, tuning.columns)]
-    rough = split(q, lam, np.array(trials), steps=tuning.split_steps // 2)
-    worth = rough.values <= rough.values[0] + tuning.margin * abs(rough.values[0])
-    order = [i for i in np.argsort(rough.values, kind="stable") if i and worth[i]]
-    found = [minimise(q, lam, _sparse(rough.w[i], rough.z[i]), tol=tuning.rough, max_iter=40) for i in order[:tuning.solved]]
+def _exchanged(q: Quadratic, lam: Array, best: L1Solution, alone: Array, tuning: Tuning) -> list[L1Solution]:
+    """Points near the best that differ from it in a column or two, solved where they promise most."""
+    trials = [*_with_other_columns(q, lam, best.w, alone, tuning), *turned_pairs(best.w, tuning.columns)]
+    if not trials:
+        return []
+    found = _from_split(q, lam, np.array(trials), tuning)
     return sorted((s for s in found if s.objective < best.objective), key=lambda s: s.objective)
 
 
-def _with_other_columns(q: Quadratic, lam: Array, w: Array, tuning: Tuning) -> Iterator[Array]:
-    """The point with one column replaced by the best that start from single features beside the others."""
+def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning: Tuning) -> Iterator[Array]:
+    """The point with one column replaced: by those that are best beside the others, and by those that are best alone.
+
+    The latter may overlap with the others, which then make room for them.
+    """
     features = _heavy(q, tuning.features)
     for j in range(w.shape[1]):
         others = np.delete(w, j, axis=1)
-        found = soft_power(q, float(lam[j]), features, others, steps=tuning.power_steps)
-        fresh = [x for x in found.x.T[: tuning.columns + 1] if abs(float(x @ w[:, j])) < 0.999][: tuning.columns]
-        for x in fresh:
-            trial = _beside(others, x)
-            yield np.insert(trial[:, :-1], j, trial[:, -1], axis=1)
+        beside = soft_power(q, float(lam[j]), features, others, steps=tuning.power_steps).x[:, : tuning.columns]
+        fresh = np.hstack([beside, alone])
+        for x in fresh[:, np.abs(fresh.T @ w).max(axis=1) < _ALIKE].T:
+            trial = w.copy()
+            trial[:, j] = x
+            yield orthonormal(trial)
