@@ -155,7 +155,7 @@ def proximal_point(
     multiplier: Array,
     *,
     tol: float = 1e-12,
-    max_iter: int = 30,
+    max_iter: int = 15,
 ) -> tuple[Array, Array]:
     """Argmin over z of ``-2 <half, z> + sum_j ||z_j - w_j||^2 / (2 step_j) + lam ||z||_1``, z - w tangent at w.
 

@@ -60,18 +60,23 @@ def _pair_tables(r: int) -> _Pairs:
     return _Pairs(i, j, i * r + j, index, 1.0 + np.eye(r), assemble, gather, delta)
 
 
-def normal_matrix(w: Array, mask: Array) -> Array:
-    """Gram matrix of the constraint gradients ``mask * (w_j e_i' + w_i e_j')``, i <= j.
+def normal_matrix(w: Array, mask: Array, pairs: Index) -> Array:
+    """Gram matrix of the constraint gradients ``mask * (w_j e_i' + w_i e_j')`` of some of the pairs i <= j.
 
     ``mask`` may carry positive column weights: the Gram is then that of the weighted inner product.
     """
-    pairs = _pair_tables(w.shape[1])
+    tables = _pair_tables(w.shape[1])
     columns = w.T
     # entry (p, q), g: the inner product of w_p and w_q over column g's support
-    grams = ((columns[pairs.first] * columns[pairs.second]) @ mask).ravel()
-    if pairs.assemble is not None:
-        return (grams @ pairs.assemble).reshape(len(pairs.first), -1)
-    return np.asarray(np.einsum("tij,tij->ij", grams[pairs.gather], pairs.delta))
+    grams = ((columns[tables.first] * columns[tables.second]) @ mask).ravel()
+    whole = len(pairs) == len(tables.first)
+    if tables.assemble is not None:
+        normal = (grams @ tables.assemble).reshape(len(tables.first), -1)
+        return normal if whole else normal[pairs[:, None], pairs]
+    if whole:
+        return np.asarray(np.einsum("tij,tij->ij", grams[tables.gather], tables.delta))
+    few = pairs[:, None], pairs
+    return sum(grams[gather[few]] * delta[few] for gather, delta in zip(tables.gather, tables.delta, strict=True))
 
 
 @dataclass(frozen=True)
@@ -86,32 +91,36 @@ class NormalEquations:
     w: Array
     mask: Array
     damping: float
-    factor: Array | None  # of the normal matrix, upper triangular, where it is formed
+    pairs: Index | None  # those that have an equation, and the factor of their normal matrix, where that is formed
+    factor: Array
     scaling: Array  # r x r: the inverse of the diagonal, zero where there is no equation
 
     @classmethod
     def at(cls, w: Array, mask: Array, *, damping: float = 0.0) -> "NormalEquations":
         """Set up at a point; ``damping`` is a share of the mean diagonal, added to it."""
-        if w.shape[1] <= _DIRECT:
-            normal = normal_matrix(w, mask)
-            diagonal = normal.diagonal()
-            ridge = damping * float(diagonal.mean()) + _RIDGE * max(float(diagonal.max()), 1e-300)
-            normal.flat[:: len(normal) + 1] += ridge
-            return cls(w, mask, ridge, positive_factor(normal), _NOTHING)
+        r = w.shape[1]
         overlap = (w * w).T @ mask
         diagonal = overlap + overlap.T
-        ridge = damping * float(diagonal.mean())
-        seen = diagonal > _UNSEEN * float(diagonal.max())
-        scaling = np.divide(1.0, diagonal + ridge, out=np.zeros_like(diagonal), where=seen)
-        return cls(w, mask, ridge, None, scaling)
+        mean = float(diagonal.sum()) / (r * r)
+        largest = float(diagonal.max())
+        seen = diagonal > _UNSEEN * largest
+        if r > _DIRECT:
+            ridge = damping * mean
+            scaling = np.divide(1.0, diagonal + ridge, out=np.zeros_like(diagonal), where=seen)
+            return cls(w, mask, ridge, None, _NOTHING, scaling)
+        pairs = np.flatnonzero(seen.take(_pair_tables(r).upper))
+        normal = normal_matrix(w, mask, pairs)
+        normal.flat[:: len(normal) + 1] += damping * mean + _RIDGE * largest
+        return cls(w, mask, 0.0, pairs, positive_factor(normal), _NOTHING)
 
     def solve(self, rhs: Array, *, rtol: float = _EXACT) -> Array:
         """L for a symmetric right-hand side, to a relative residual where it is found by steps."""
-        if self.factor is None:
+        if self.pairs is None:
             return self._by_steps(rhs, rtol)
-        pairs = _pair_tables(len(rhs))
-        solution = solve_factored(self.factor, rhs.take(pairs.upper))
-        return np.asarray(solution.take(pairs.full) * pairs.double)
+        tables = _pair_tables(len(rhs))
+        solution = np.zeros(len(tables.upper))
+        solution[self.pairs] = solve_factored(self.factor, rhs.take(tables.upper[self.pairs]))
+        return np.asarray(solution.take(tables.full) * tables.double)
 
     def _apply(self, x: Array) -> Array:
         half = self.w.T @ (self.mask * (self.w @ x))

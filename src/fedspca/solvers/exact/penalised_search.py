@@ -7,6 +7,7 @@ is then taken apart: each of its columns is looked for again, from every feature
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,12 +43,18 @@ class Tuning:
         Best starts that are solved to ``rough``: what finds basins, and most of the time.
     rough, fine : float
         Residuals to which starts are solved before, and after, the best of them is known.
+    steps : int
+        The most proximal steps of such a solve.
     exchanges : int
         Times that columns of the best point are exchanged, while that gains.
     columns : int
         Columns, the best beside the others, that are tried in the place of each; pairs of columns that are turned.
     basins : int
         Columns, the best alone, that are tried in the place of each.
+    trials : int
+        The most points with exchanged columns that go through alternating directions, those without the worst first.
+    turns : int
+        The most rotations to start from; in the plane, where none are handed over, so many are spread evenly.
     easy : int
         Size d r² up to which all this is done. Beyond, counts shrink in proportion, so that time hardly grows.
     kept : int
@@ -63,9 +70,12 @@ class Tuning:
     solved: int = 16
     rough: float = 1e-2
     fine: float = 3e-3
+    steps: int = 40
     exchanges: int = 3
     columns: int = 2
     basins: int = 8
+    trials: int = 60
+    turns: int = 12
     easy: int = 2000
     kept: int = 8
     many: int = 6
@@ -81,10 +91,13 @@ class Tuning:
             self,
             features=part(self.features, min(self.features, 40)),
             paths=part(self.paths, 1),
-            solved=part(self.solved, 4),
+            solved=part(self.solved, 3),
+            steps=part(self.steps, 10),
             exchanges=part(self.exchanges, 1),
             columns=part(self.columns, 1),
             basins=part(self.basins, 1),
+            trials=part(self.trials, 6),
+            turns=part(self.turns, 3),
         )
 
 
@@ -111,7 +124,8 @@ def search(
         A point to beat.
     """
     r, tuning = basis.shape[1], tuning.at(*basis.shape)
-    starts = [*rotated(basis, rotations), _single_features(q, r)]
+    turns = _plane_turns(tuning.turns) if r == 2 and not len(rotations) else rotations[: tuning.turns]
+    starts = [*rotated(basis, turns), _single_features(q, r)]
     starts += list(_by_columns(q, lam, r, tuning))
     found = _from_split(q, lam, np.array(starts), tuning)
     if warm is not None:
@@ -145,7 +159,7 @@ def _from_split(q: Quadratic, lam: Array, starts: Array, tuning: Tuning) -> list
     rough, before = split(q, lam, starts, steps=tuning.split_steps), objectives(q, lam, starts)
     order = np.argsort(np.minimum(rough.values, before), kind="stable")[: tuning.solved]
     points = (starts[i] if before[i] < rough.values[i] else _sparse(rough.w[i], rough.z[i]) for i in order)
-    return [minimise(q, lam, w, tol=tuning.rough, max_iter=40) for w in points]
+    return [minimise(q, lam, w, tol=tuning.rough, max_iter=tuning.steps) for w in points]
 
 
 def _sparse(w: Array, z: Array) -> Array:
@@ -157,6 +171,13 @@ def _sparse(w: Array, z: Array) -> Array:
 def _heavy(q: Quadratic, n: int) -> Index:
     """The n features of largest variance; the earlier of equals."""
     return np.sort(np.argsort(-q.diagonal(), kind="stable")[:n])
+
+
+def _plane_turns(n: int) -> Array:
+    """Rotations of the plane, evenly spread over a quarter turn: a half-way round is an exchange of the columns."""
+    angles = 0.5 * np.pi * np.arange(1, n + 1) / (n + 1)
+    c, s = np.cos(angles), np.sin(angles)
+    return np.stack([np.stack([c, -s], axis=1), np.stack([s, c], axis=1)], axis=1)
 
 
 def _single_features(q: Quadratic, r: int) -> Array:
@@ -199,7 +220,8 @@ def _beside(w: Array, x: Array) -> Array:
 
 def _exchanged(q: Quadratic, lam: Array, best: L1Solution, alone: Array, tuning: Tuning) -> list[L1Solution]:
     """Points near the best that differ from it in a column or two, solved where they promise most."""
-    trials = [*_with_other_columns(q, lam, best.w, alone, tuning), *turned_pairs(best.w, tuning.columns)]
+    others = islice(_with_other_columns(q, lam, best.w, alone, tuning), tuning.trials)
+    trials = [*others, *turned_pairs(best.w, tuning.columns)]
     if not trials:
         return []
     found = _from_split(q, lam, np.array(trials), tuning)
@@ -212,7 +234,8 @@ def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning
     The latter may overlap with the others, which then make room for them.
     """
     features = _heavy(q, tuning.features)
-    for j in range(w.shape[1]):
+    worst_first = np.argsort(np.einsum("ij,ij->j", w, q @ w) - lam * np.abs(w).sum(axis=0), kind="stable")
+    for j in worst_first:
         others = np.delete(w, j, axis=1)
         beside = soft_power(q, float(lam[j]), features, others, steps=tuning.power_steps).x[:, : tuning.columns]
         fresh = np.hstack([beside, alone])
