@@ -117,6 +117,8 @@ class NormalEquations:
         """L for a symmetric right-hand side, to a relative residual where it is found by steps."""
         if self.pairs is None:
             return self._by_steps(rhs, rtol)
+        if not len(self.pairs):
+            return np.zeros_like(rhs)
         tables = _pair_tables(len(rhs))
         solution = np.zeros(len(tables.upper))
         solution[self.pairs] = solve_factored(self.factor, rhs.take(tables.upper[self.pairs]))

@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 _LEAST = 0.02  # a column's penalty parameter is at least this share of the largest
 _STIFF = 2.0  # and at least this many times lam
 _REFRESH = 10  # steps between two updates of the penalty parameters
-_DEPENDENT = 1e-14  # share of the largest eigenvalue of x' x at which columns count as dependent
+_DEPENDENT = 1e-10  # share of the largest eigenvalue of x' x at which columns count as dependent
 _ORIGIN = 1e-300
 
 
@@ -75,9 +75,10 @@ def _images(quadratic: Quadratic, w: Array) -> Array:
 
 
 def orthonormal(x: Array) -> Array:
-    """The orthonormal matrix nearest to x, or to each of a stack; nearly so where columns of x are dependent."""
+    """The orthonormal matrix nearest to x, or to each of a stack."""
     transposed = np.swapaxes(x, -1, -2)
     values, vectors = np.linalg.eigh(transposed @ x)
-    largest = np.maximum(values[..., -1:], _ORIGIN)
-    scales = 1.0 / np.sqrt(np.maximum(values, _DEPENDENT * largest))
-    return np.asarray(x @ ((vectors * scales[..., None, :]) @ np.swapaxes(vectors, -1, -2)))
+    if not float((values[..., 0] - _DEPENDENT * values[..., -1]).min()) > 0.0:
+        left, _, right = np.linalg.svd(x, full_matrices=False)  # completes what x lacks
+        return np.asarray(left @ right)
+    return np.asarray(x @ ((vectors / np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)))

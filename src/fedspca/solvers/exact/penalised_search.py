@@ -158,6 +158,8 @@ def _from_split(q: Quadratic, lam: Array, starts: Array, tuning: Tuning) -> list
     """The best of many starts after alternating directions, solved locally; one that was better before is not changed."""
     rough, before = split(q, lam, starts, steps=tuning.split_steps), objectives(q, lam, starts)
     order = np.argsort(np.minimum(rough.values, before), kind="stable")[: tuning.solved]
+    if 0 not in order:  # the first is solved whatever its rank: many columns settle late
+        order[-1] = 0
     points = (starts[i] if before[i] < rough.values[i] else _sparse(rough.w[i], rough.z[i]) for i in order)
     return [minimise(q, lam, w, tol=tuning.rough, max_iter=tuning.steps) for w in points]
 
