@@ -12,7 +12,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _SAME = 1e-9  # two columns whose objectives differ by less, relative to the larger, are taken for one
-_SIZES = (2, 3, 4, 6, 9, 13, 20, 30, 45)  # of the clusters from which columns start
+_SIZES = (2, 3, 5, 8, 13, 21, 34)  # of the clusters from which columns start
+_AFTER, _KEPT = 2, 40  # after so many steps only so many columns, the best, go on
 _ORIGIN = 1e-300
 
 
@@ -33,10 +34,15 @@ def soft_power(quadratic: Quadratic, lam: float, features: Index, beside: Array,
     A feature alone may be stationary where a few like it together are better, so each starts with its best cluster.
     """
     x, image = _clusters(quadratic, lam, features, beside)
-    for _ in range(steps):
+    for step in range(steps):
+        if step == _AFTER and x.shape[1] > _KEPT:
+            best = _distinct(_objectives(lam, x, image))[:_KEPT]
+            x, image = x[:, best], image[:, best]
         x = _tangent_minimiser(image, 0.5 * lam)
         image = _image(quadratic, x, beside)
-    return _distinct(x, _objectives(lam, x, image))
+    values = _objectives(lam, x, image)
+    best = _distinct(values)
+    return Columns(x[:, best], values[best])
 
 
 def _clusters(quadratic: Quadratic, lam: float, features: Index, beside: Array) -> tuple[Array, Array]:
@@ -91,12 +97,11 @@ def _off(beside: Array, x: Array) -> Array:
     return x - beside @ (beside.T @ x) if beside.shape[1] else x
 
 
-def _distinct(x: Array, values: Array) -> Columns:
-    """Best first, each value once: ties go to the earlier feature."""
+def _distinct(values: Array) -> Index:
+    """Indices by increasing value, each value once: ties go to the earlier feature."""
     order = np.argsort(values, kind="stable")
     ranked = values[order]
     scale = _SAME * float(np.abs(ranked).max(initial=0.0))
     first = np.ones(len(ranked), dtype=bool)
     first[1:] = np.diff(ranked) > scale
-    kept = order[first]
-    return Columns(x[:, kept], values[kept])
+    return np.asarray(order[first])

@@ -108,9 +108,11 @@ class NormalEquations:
             ridge = damping * mean
             scaling = np.divide(1.0, diagonal + ridge, out=np.zeros_like(diagonal), where=seen)
             return cls(w, mask, ridge, None, _NOTHING, scaling)
-        pairs = np.flatnonzero(seen.take(_pair_tables(r).upper))
+        tables = _pair_tables(r)
+        pairs = np.flatnonzero(seen.take(tables.upper))
         normal = normal_matrix(w, mask, pairs)
-        normal.flat[:: len(normal) + 1] += damping * mean + _RIDGE * largest
+        # the unknowns are the entries of L, but for half those on its diagonal
+        normal.flat[:: len(normal) + 1] += (damping * mean + _RIDGE * largest) * tables.double.take(tables.upper[pairs])
         return cls(w, mask, 0.0, pairs, positive_factor(normal), _NOTHING)
 
     def solve(self, rhs: Array, *, rtol: float = _EXACT) -> Array:

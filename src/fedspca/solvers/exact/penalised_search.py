@@ -56,7 +56,9 @@ class Tuning:
     turns : int
         The most rotations to start from; in the plane, where none are handed over, so many are spread evenly.
     easy : int
-        Size d r² up to which all this is done. Beyond, counts shrink in proportion, so that time hardly grows.
+        r³ up to which all this is done. Beyond, counts shrink in proportion, so that time grows mildly with r.
+    wide : int
+        Features in sight up to which columns start from ``features`` of them; beyond, from fewer in proportion.
     kept : int
         Points that are asked about together, where the model is not all of S.
     many : int
@@ -76,20 +78,21 @@ class Tuning:
     basins: int = 8
     trials: int = 60
     turns: int = 12
-    easy: int = 2000
+    easy: int = 500
+    wide: int = 100
     kept: int = 8
     many: int = 6
 
     def at(self, d: int, r: int) -> "Tuning":
-        """The same for d features in sight and r components."""
-        share = min(1.0, self.easy / (d * r * r))
+        """The same for d features in sight and r components, as much as these are worth."""
+        share = min(1.0, self.easy / r**3)
 
         def part(count: int, least: int) -> int:
             return max(least, round(share * count))
 
         return replace(
             self,
-            features=part(self.features, min(self.features, 40)),
+            features=max(min(self.features, 40), round(share * min(1.0, self.wide / d) * self.features)),
             paths=part(self.paths, 1),
             solved=part(self.solved, 3),
             steps=part(self.steps, 10),
@@ -97,7 +100,7 @@ class Tuning:
             columns=part(self.columns, 1),
             basins=part(self.basins, 1),
             trials=part(self.trials, 6),
-            turns=part(self.turns, 3),
+            turns=part(self.turns, 4),
         )
 
 
