@@ -33,9 +33,7 @@ def test_the_objective_never_rises(rows):
     s = rows.T @ rows
     lam = 0.3 * np.linalg.eigvalsh(s)[-1]
     for feature in range(20):
-        values = [
-            soft_power(DenseQuadratic(s), lam, np.array([feature]), NOTHING, steps=n).values[0] for n in range(6)
-        ]
+        values = [soft_power(DenseQuadratic(s), lam, np.array([feature]), NOTHING, steps=n).values[0] for n in range(6)]
         assert np.all(np.diff(values) <= 1e-9)
 
 

@@ -27,7 +27,7 @@ _PEAKS = 60  # intervals of the largest entry m
 _ROUNDING = 1e-12  # relative to the trace and to the penalty: what sums may lose
 
 
-def penalised_bound(S: Array, r: int, lam: ArrayLike, *, best: float | None = None) -> float:  # noqa: N803
+def penalised_bound(S: Array, r: int, lam: ArrayLike, *, best: float | None = None) -> float:
     """A number that ``-tr(w' S w) + sum_j lam_j ||w_j||_1`` is never below, over all w in St(d, r).
 
     Parameters
@@ -49,10 +49,10 @@ def penalised_bound(S: Array, r: int, lam: ArrayLike, *, best: float | None = No
     if least > 0.0:
         above = min(above, r * _by_rows(S, least))
     slack = _ROUNDING * (abs(float(np.trace(S))) + float(weights.sum()) * np.sqrt(len(S)))
-    return extra - max(above, reached) - slack
+    return float(extra - max(above, reached) - slack)
 
 
-def _by_thresholds(S: Array, r: int, lam: float, reached: float) -> float:  # noqa: N803
+def _by_thresholds(S: Array, r: int, lam: float, reached: float) -> float:
     """What ``tr(w' S w) - lam ||w||_1`` is at most, given a value that some w reaches."""
     thresholds, explained = _explained(S, r)
     if lam == 0.0:
@@ -67,15 +67,13 @@ def _by_thresholds(S: Array, r: int, lam: float, reached: float) -> float:  # no
     return float((captured - penalty)[possible].max(initial=reached))
 
 
-def _explained(S: Array, r: int) -> tuple[Array, Array]:  # noqa: N803
+def _explained(S: Array, r: int) -> tuple[Array, Array]:
     """Thresholds, 0 first, and for each the sum of the r largest eigenvalues of the thresholded S."""
     off = S - np.diag(S.diagonal())
     largest = float(np.abs(off).max(initial=0.0))
     count = _THRESHOLDS if len(S) <= _LARGE else _THRESHOLDS // 3
     thresholds = largest * np.linspace(0.0, 1.0, count) ** 1.5
-    sums = [
-        float(largest_eigenpairs(S - np.minimum(np.maximum(off, -rho), rho), r)[0].sum()) for rho in thresholds
-    ]
+    sums = [float(largest_eigenpairs(S - np.minimum(np.maximum(off, -rho), rho), r)[0].sum()) for rho in thresholds]
     return thresholds, np.array(sums)
 
 
@@ -89,7 +87,7 @@ def _least_norms(q: Array, r: int, longest: float) -> Array:
     return np.asarray(full * longest + np.sqrt(between) + (r - 1.0 - full))
 
 
-def _by_rows(S: Array, lam: float) -> float:  # noqa: N803
+def _by_rows(S: Array, lam: float) -> float:
     """What ``x' S x - lam ||x||_1`` is at most over unit x."""
     d = len(S)
     sizes = np.abs(S - np.diag(S.diagonal()))
@@ -98,7 +96,8 @@ def _by_rows(S: Array, lam: float) -> float:  # noqa: N803
     for low, high in zip(edges[:-1], edges[1:], strict=True):
         useful = np.maximum(sizes - 0.5 * lam * low, 0.0)
         others = np.minimum(
-            useful.sum(axis=1), np.sqrt(max(1.0 - low * low, 0.0)) / low * np.sqrt(np.einsum("ij,ij->i", useful, useful))
+            useful.sum(axis=1),
+            np.sqrt(max(1.0 - low * low, 0.0)) / low * np.sqrt(np.einsum("ij,ij->i", useful, useful)),
         )
         above = np.maximum(above, S.diagonal() - 0.5 * lam / high - 0.5 * lam * low + others)
     return float(above.max())

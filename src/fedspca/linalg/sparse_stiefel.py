@@ -76,7 +76,9 @@ def normal_matrix(w: Array, mask: Array, pairs: Index) -> Array:
     if whole:
         return np.asarray(np.einsum("tij,tij->ij", grams[tables.gather], tables.delta))
     few = pairs[:, None], pairs
-    return sum(grams[gather[few]] * delta[few] for gather, delta in zip(tables.gather, tables.delta, strict=True))
+    return np.asarray(
+        sum(grams[gather[few]] * delta[few] for gather, delta in zip(tables.gather, tables.delta, strict=True))
+    )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The l1 problem as the outer loop sees it: propose on the surrogate, assess with exact products."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ class Penalised:
 
     lam: Array
     tol: float = 1e-6
-    tuning: Tuning = Tuning()
+    tuning: Tuning = field(default_factory=Tuning)
 
     @property
     def moving(self) -> bool:
@@ -35,8 +35,8 @@ class Penalised:
 
     @property
     def worthwhile(self) -> float:
-        """None: basins differ by less than rounds of search find."""
-        return 0.0
+        """Next to nothing: basins differ by little, but a search that found none better seldom leads anywhere."""
+        return 1e-6
 
     def width(self, r: int) -> int:
         """Beyond two components starts are compared on the model, and a wider one finds better basins."""

@@ -57,8 +57,11 @@ class Tuning:
         The most rotations to start from; in the plane, where none are handed over, so many are spread evenly.
     easy : int
         r³ up to which all this is done. Beyond, counts shrink in proportion, so that time grows mildly with r.
+    some : int
+        Components up to which no fewer starts are solved, nor less exactly.
     wide : int
-        Features in sight up to which columns start from ``features`` of them; beyond, from fewer in proportion.
+        Features in sight up to which all this is done. Beyond, columns start from fewer of them in proportion, and
+        other counts shrink as the root: the model is then only a guess of S, and is searched again as it gets better.
     kept : int
         Points that are asked about together, where the model is not all of S.
     many : int
@@ -79,6 +82,7 @@ class Tuning:
     trials: int = 60
     turns: int = 12
     easy: int = 500
+    some: int = 10
     wide: int = 100
     kept: int = 8
     many: int = 6
@@ -86,21 +90,22 @@ class Tuning:
     def at(self, d: int, r: int) -> "Tuning":
         """The same for d features in sight and r components, as much as these are worth."""
         share = min(1.0, self.easy / r**3)
+        wide = min(1.0, self.wide / d)
 
-        def part(count: int, least: int) -> int:
+        def part(count: int, least: int, share: float = share * wide**0.5) -> int:
             return max(least, round(share * count))
 
         return replace(
             self,
-            features=max(min(self.features, 40), round(share * min(1.0, self.wide / d) * self.features)),
+            features=part(self.features, min(self.features, 40), share * wide),
             paths=part(self.paths, 1),
-            solved=part(self.solved, 3),
-            steps=part(self.steps, 10),
+            solved=part(self.solved, 3, min(1.0, (self.some / r) ** 2) * wide**0.5),
+            steps=part(self.steps, 10, min(1.0, 1.5 * self.some / r)),
             exchanges=part(self.exchanges, 1),
             columns=part(self.columns, 1),
             basins=part(self.basins, 1),
             trials=part(self.trials, 6),
-            turns=part(self.turns, 4),
+            turns=part(self.turns, 4, share),
         )
 
 
@@ -158,7 +163,7 @@ def _solved(q: Quadratic, lam: Array, s: L1Solution, tol: float) -> L1Solution:
 
 
 def _from_split(q: Quadratic, lam: Array, starts: Array, tuning: Tuning) -> list[L1Solution]:
-    """The best of many starts after alternating directions, solved locally; one that was better before is not changed."""
+    """The best of many starts after alternating directions, solved locally; one that was better stays as it was."""
     rough, before = split(q, lam, starts, steps=tuning.split_steps), objectives(q, lam, starts)
     order = np.argsort(np.minimum(rough.values, before), kind="stable")[: tuning.solved]
     if 0 not in order:  # the first is solved whatever its rank: many columns settle late
@@ -206,7 +211,9 @@ def _by_columns(q: Quadratic, lam: Array, r: int, tuning: Tuning) -> Iterator[Ar
 
 def _alone(q: Quadratic, lam: Array, tuning: Tuning) -> Array:
     """The best columns for one component, each of another basin."""
-    found = soft_power(q, float(lam.min()), _heavy(q, tuning.features), np.zeros((q.n_rows, 0)), steps=tuning.power_steps)
+    found = soft_power(
+        q, float(lam.min()), _heavy(q, tuning.features), np.zeros((q.n_rows, 0)), steps=tuning.power_steps
+    )
     return found.x[:, : tuning.basins]
 
 
