@@ -13,6 +13,8 @@ the objective is λ‖x‖₁/2 − μ ≥ λ/(2m) + λm/2 − S_ii − Σ_{k≠
 Σ_{k≠i} x_k² = 1 − m². So m is cut into short intervals. No column of a w with several is below this bound either.
 """
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -93,7 +95,7 @@ def _by_rows(S: Array, lam: float) -> float:
     sizes = np.abs(S - np.diag(S.diagonal()))
     edges = np.geomspace(1.0 / np.sqrt(d), 1.0, _PEAKS + 1)
     above = np.full(d, -np.inf)
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         useful = np.maximum(sizes - 0.5 * lam * low, 0.0)
         others = np.minimum(
             useful.sum(axis=1),
