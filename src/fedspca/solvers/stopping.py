@@ -12,6 +12,7 @@ class StopReason(Enum):
     STATIONARY = "nothing better is in sight"
     STALLED = "a round brought neither descent nor anything new"
     MAX_ROUNDS = "the allowed rounds are spent"
+    MAX_SECONDS = "the allowed time is spent"
     CALLBACK = "stopped by a callback"
 
     @property
