@@ -110,7 +110,7 @@ def started(folder: StudyFolder, *, simulated: bool) -> Iterator[Engine]:
         yield engine
     finally:
         for person in people:
-            person.send_signal(2)
+            person.terminate()
         for person in people:
             person.wait()
         engine.stop()

@@ -14,6 +14,7 @@
 """
 
 import json
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -86,6 +87,20 @@ class StudyFolder:
     def registered(self) -> Path:
         """Where it is noted which of Flower's nodes is which site's."""
         return self.flower / "registered.json"
+
+    @property
+    def current_run(self) -> Path:
+        """Where it is noted which of Flower's runs goes on."""
+        return self.flower / "current-run.json"
+
+    @property
+    def secret(self) -> Path:
+        """What a process must be able to read to lead a run of this study; made when it is first asked for."""
+        path = self.flower / "lead.secret"
+        if not path.exists():
+            with new_file(path, private=True) as draft:
+                draft.write_bytes(secrets.token_bytes(32))
+        return path
 
     def nodes(self) -> dict[str, Any]:
         """Return the key and the number of each site's node, as Flower registered them."""
