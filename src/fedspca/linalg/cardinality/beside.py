@@ -78,7 +78,7 @@ class Beside:
     def _orthogonal(self, blocks: Array, inside: Array) -> tuple[Array, Array]:
         """Argmax of ``x' C x`` over unit x with ``u' x = 0``, for u the rows of the basis on the support."""
         k = blocks.shape[1]
-        left = np.eye(k) - inside @ np.linalg.pinv(inside, rcond=1e-9)
+        left = np.eye(k) - _projections(inside)
         # lifted by the scale of S, what is orthogonal to u stands above the zeros that u leaves behind
         gains, weights = _leading(left @ (blocks + self.size * np.eye(k)) @ left)
         gains = np.where(gains > 0.5 * self.size, gains - self.size, -np.inf)
@@ -108,6 +108,14 @@ class Beside:
             return np.asarray(y)
         held = self.basis @ (self.basis[column.support].T @ column.weights)
         return np.asarray(y / max(1.0 - float(held @ held), _HELD) + max(column.gain, 0.0) * held)
+
+
+def _projections(u: Array) -> Array:
+    """The projections on the column spaces of m matrices (m, k, q)."""
+    if u.shape[2] > 1:
+        return np.asarray(u @ np.linalg.pinv(u, rcond=1e-9))
+    sizes = np.einsum("mkq,mkq->m", u, u)[:, None, None]
+    return np.asarray((u @ u.transpose(0, 2, 1)) / np.maximum(sizes, 1e-300))
 
 
 def _leading(blocks: Array) -> tuple[Array, Array]:

@@ -48,15 +48,13 @@ def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = 
             for part in np.array_split(later, -(-len(later) // tuning.chunk))
         ]
         found = _refitted(beside, np.unique(np.vstack([supports, *more]), axis=0), tuning)
-    climbed = _distinct([climb(beside, column, tuning) for column in found[: max(tuning.climbs, 2 * n if n > 1 else 1)]])
-    return (climbed + _distinct(found))[:n] if len(climbed) < n else climbed[:n]
+    climbed = _distinct([climb(beside, column, tuning) for column in found[: tuning.climbs]])
+    known = {tuple(column.support) for column in climbed}
+    return (climbed + [column for column in found if tuple(column.support) not in known])[:n]
 
 
 def climb(beside: Beside, column: Column, tuning: Tuning) -> Column:
-    """Ascend from a refitted support: by power steps while they gain, then by swaps of two features.
-
-    At the end features give way to lower ones that do as well: which of two equal features is named is a rule.
-    """
+    """Ascend from a refitted support: by power steps while they gain, then by swaps of two features."""
     for _ in range(tuning.steps):
         k = len(column.support)
         scores = beside.scores(column)
@@ -67,18 +65,20 @@ def climb(beside: Beside, column: Column, tuning: Tuning) -> Column:
         if better is None:
             break
         column = better
-    return _lowest(beside, column)
+    return column
 
 
 def best_replacement(beside: Beside, support: Index, feature: int) -> Column | None:
     """The best column with a feature replaced by another one; None where there is no other."""
-    others = np.setdiff1d(np.arange(len(beside.s)), support)
+    outside = np.ones(len(beside.s), dtype=bool)
+    outside[support] = False
+    others = np.flatnonzero(outside)
     if not len(others):
         return None
     kept = np.repeat(support[support != feature][None, :], len(others), axis=0)
     supports = np.sort(np.hstack([kept, others[:, None]]), axis=1)
     gains, weights = beside.refit(supports)
-    at = ranked(gains, supports)[0]
+    at = _winner(gains, supports)
     return Column(supports[at], weights[at], float(gains[at])) if np.isfinite(gains[at]) else None
 
 
@@ -126,10 +126,17 @@ def _better(beside: Beside, column: Column, supports: Index) -> Column | None:
     if not len(supports):
         return None
     gains, weights = beside.refit(supports)
-    at = ranked(gains, supports)[0]
+    at = _winner(gains, supports)
     if not gains[at] > column.gain + _GAIN * abs(column.gain):
         return None
     return Column(supports[at], weights[at], float(gains[at]))
+
+
+def _winner(gains: Array, supports: Index) -> int:
+    """The position of the largest gain; of gains that are equal up to ``TIE``, that with the lowest features."""
+    top = float(gains.max())
+    tied = np.flatnonzero(gains >= top - TIE * abs(top)) if np.isfinite(top) else np.array([0])
+    return int(min(tied, key=lambda at: tuple(supports[at])) if len(tied) > 1 else tied[0])
 
 
 def _promising_swaps(beside: Beside, column: Column, scores: Array, n: int) -> Index:
@@ -162,19 +169,24 @@ def _promising_swaps(beside: Beside, column: Column, scores: Array, n: int) -> I
     return swapped
 
 
-def _lowest(beside: Beside, column: Column) -> Column:
-    """The same gain on lower features, where others are copies of those named, up to their sign."""
+def lowest(beside: Beside, column: Column) -> Column:
+    """The same gain on lower features, where others are copies of those named, up to their sign.
+
+    Which of two equal features is named is then a rule, and does not hang on rounding.
+    """
     sizes = np.abs(beside.deflated[:, column.support])
     own = beside.deflated.diagonal()
     for at in reversed(range(len(column.support))):
         feature = column.support[at]
         apart = np.abs(sizes[:feature] - sizes[feature])
         apart[:, at] = np.abs(own[:feature] - own[feature])
-        copies = np.setdiff1d(np.flatnonzero(apart.max(axis=1) <= _COPY * beside.size), column.support)
+        alike = apart.max(axis=1) <= _COPY * beside.size
+        alike[column.support[:at]] = False
+        copies = np.flatnonzero(alike)
         for other in copies:
             there = beside.column(np.sort(np.where(column.support == feature, other, column.support)))
             if there.gain >= column.gain * (1.0 - TIE):
-                return _lowest(beside, there)
+                return lowest(beside, there)
     return column
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside, Column
-from fedspca.linalg.cardinality.column import best_columns, best_replacement, climb
+from fedspca.linalg.cardinality.column import best_columns, best_replacement, climb, lowest
 from fedspca.linalg.cardinality.polish import (
     Fit,
     captured,
@@ -23,7 +23,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
-_GAIN = 1e-10  # relative: a move that gains less is not worth another sweep
+_GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
+_FEW = 6  # features that may enter a column, and as many that may leave it, whose swaps are weighed
 
 
 def best_loadings(
@@ -48,23 +49,52 @@ def best_loadings(
     dense = list(starts)
     if len(k) == 1:
         given = np.hstack(dense) if dense else None
-        column = best_columns(Beside(s, np.zeros((len(s), 0)), orthogonal), k[0], tuning, given)[0]
+        alone = Beside(s, np.zeros((len(s), 0)), orthogonal)
+        column = lowest(alone, best_columns(alone, k[0], tuning, given)[0])
         return Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain)
     first = [_swept(s, fit, k, orthogonal, tuning, sweeps=1) for fit in _first(s, k, orthogonal, tuning, dense)]
     last = [_swept(s, fit, k, orthogonal, tuning, sweeps=tuning.sweeps) for fit in _best(first, tuning.finalists)]
     handed = [_handed_over(s, fit, k, orthogonal, tuning) for fit in _best(last, tuning.finalists)]
-    return _exchanged(s, _best(handed, 1)[0], k, orthogonal, tuning)
+    swapped = [_swapped(s, fit, k, orthogonal, tuning) for fit in _best(handed, tuning.finalists)]
+    best = _exchanged(s, _best(swapped, 1)[0], k, orthogonal, tuning)
+    return _refit(s, _named(s, best, orthogonal), orthogonal, rough=False)
 
 
 def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> list[Fit]:
-    """Points to begin from: columns by deflation, dense starts cut off, and, for orthogonal ones, what is near them."""
-    points = _beam(s, k, orthogonal, tuning)
+    """Points to begin from: columns by deflation, and out of a pool of supports; for orthogonal ones what is near."""
     cut = [_cut(w, k) for w in dense]
+    free = _beam(s, k, False, tuning) + _pooled(s, k, cut, tuning)
     if not orthogonal:
-        return _best(points + [Fit(w, captured(s, w)) for w in cut], 2 * tuning.beam)
-    free = [fit.w for fit in _beam(s, k, False, tuning)] if max(k) > 1 else []
-    near = [nearest_orthogonal(s, w) for w in free + cut]
-    return _best(points + [fit for fit in near if fit is not None], 2 * tuning.beam)
+        return _best(free, 2 * tuning.beam)
+    near = [nearest_orthogonal(s, w, rough=True) for w in [fit.w for fit in _best(free, 2 * tuning.beam)] + cut]
+    return _best(_beam(s, k, True, tuning) + [fit for fit in near if fit is not None], 2 * tuning.beam)
+
+
+def _pooled(s: Array, k: Counts, cut: list[Array], tuning: Tuning) -> list[Fit]:
+    """Columns out of a pool: any of its supports first, then those that add most beside what is there.
+
+    The pool holds the supports of the dense starts, cut off, and of the best single columns.
+    """
+    d, size = len(s), max(k)
+    if min(k) < size:
+        return []
+    alone = Beside(s, np.zeros((d, 0)), orthogonal=False)
+    given = [np.flatnonzero(column) for w in cut for column in w.T]
+    single = [column.support for column in best_columns(alone, size, tuning, n=tuning.beam)]
+    pool = np.unique([support for support in given + single if len(support) == size], axis=0)[: tuning.pool]
+    points = []
+    for support in pool:
+        w, variance = _with(np.zeros((d, 1)), 0, alone.column(support)), 0.0
+        variance = captured(s, w)
+        for j in range(1, len(k)):
+            gains, weights = Beside(s, orthonormal_basis(w), orthogonal=False).refit(pool)
+            at = int(np.argmax(gains))
+            column = Column(pool[at], weights[at], float(gains[at]))
+            w = _with(np.hstack([w, np.zeros((d, 1))]), j, column)
+            variance += column.gain
+        if np.isfinite(variance):
+            points.append(Fit(w, variance))
+    return _best(points, tuning.beam)
 
 
 def _beam(s: Array, k: Counts, orthogonal: bool, tuning: Tuning) -> list[Fit]:
@@ -102,7 +132,7 @@ def _updated(s: Array, fit: Fit, j: int, kj: int, orthogonal: bool, tuning: Tuni
     support = np.flatnonzero(fit.w[:, j])
     if len(support) < kj:  # let in what lies nearest
         scores = np.abs(beside.deflated @ fit.w[:, j])
-        scores[support] = np.inf if False else scores.max() + 1.0
+        scores[support] = scores.max() + 1.0
         support = heaviest(scores[None, :], kj)[0]
     here = beside.column(support)
     found = [climb(beside, here, tuning)] if np.isfinite(here.gain) else []
@@ -125,7 +155,7 @@ def _stepped(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
     image = s @ fit.w
     inner = fit.w.T @ image
     weight = np.maximum(inner.diagonal(), 1e-3 * float(np.abs(inner).max()) + 1e-300)
-    moved = nearest_orthogonal(s, _cut(fit.w + (image - fit.w @ inner) / weight, k))
+    moved = nearest_orthogonal(s, _cut(fit.w + (image - fit.w @ inner) / weight, k), rough=True)
     return moved if moved is not None and moved.variance > fit.variance * (1.0 + _GAIN) else fit
 
 
@@ -167,6 +197,48 @@ def _handover(s: Array, fit: Fit, i: int, k: Counts, orthogonal: bool, tuning: T
     return best
 
 
+def _swapped(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
+    """Swap one feature of one column and refit all columns together, while that gains.
+
+    Columns whose supports overlap answer to each other: what a swap is worth shows only once all have moved.
+    """
+    for _ in range(tuning.sweeps):
+        refitted = [_refitted(s, w, orthogonal) for w in _promising_swaps(s, fit.w, tuning.swaps)]
+        best = max((one for one in refitted if one is not None), key=lambda one: one.variance, default=fit)
+        if best.variance <= fit.variance * (1.0 + _GAIN):
+            break
+        fit = _swept(s, best, k, orthogonal, tuning, sweeps=2)
+    return fit
+
+
+def _promising_swaps(s: Array, w: Array, n: int) -> list[Array]:
+    """The n points with one feature exchanged that promise most, by what entering gains and leaving costs."""
+    image = s @ w
+    inner = w.T @ image
+    own = np.maximum(inner.diagonal(), 1e-300)
+    room = np.maximum(own - s.diagonal()[:, None], 1e-2 * own)
+    enter = np.where(w == 0.0, np.square(image - w @ inner) / room, -np.inf)
+    leave = np.where(w != 0.0, np.square(w) * own, np.inf)
+    few = min(_FEW, len(s))
+    found = []
+    for j in range(w.shape[1]):
+        come, gone = np.argsort(-enter[:, j], kind="stable")[:few], np.argsort(leave[:, j], kind="stable")[:few]
+        pairs = [(enter[f, j] - leave[i, j], j, int(i), int(f)) for f in come for i in gone]
+        found += [pair for pair in pairs if np.isfinite(pair[0])]
+    found.sort(key=lambda pair: -pair[0])
+    return [_exchange(w, j, i, f) for _, j, i, f in found[:n]]
+
+
+def _exchange(w: Array, j: int, gone: int, come: int) -> Array:
+    z = w.copy()
+    z[come, j], z[gone, j] = z[gone, j], 0.0
+    return z
+
+
+def _refitted(s: Array, w: Array, orthogonal: bool) -> Fit | None:
+    return nearest_orthogonal(s, w, rough=True) if orthogonal else refit_free(s, w, rough=True)
+
+
 def _exchanged(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
     """Give up two columns and find them anew, in either order, from several starts; keep what gains."""
     tried = 0
@@ -198,9 +270,24 @@ def _pair(s: Array, fit: Fit, pair: tuple[int, int], k: Counts, orthogonal: bool
     return best
 
 
-def _refit(s: Array, fit: Fit, orthogonal: bool) -> Fit:
+def _named(s: Array, fit: Fit, orthogonal: bool) -> Fit:
+    """The same variance with the lowest of equal features named."""
+    w = fit.w.copy()
+    for j in range(w.shape[1]):
+        beside = Beside(s, orthonormal_basis(np.delete(w, j, axis=1)), orthogonal)
+        support = np.flatnonzero(w[:, j])
+        here = beside.column(support)
+        there = lowest(beside, here)
+        if (there.support != support).any():
+            w = _with(w, j, there)
+    changed = bool(((w != 0.0) != (fit.w != 0.0)).any())
+    after = _refit(s, Fit(w, captured(s, w)), orthogonal) if changed else fit
+    return after if after.variance >= fit.variance * (1.0 - TIE) else fit
+
+
+def _refit(s: Array, fit: Fit, orthogonal: bool, *, rough: bool = True) -> Fit:
     """All columns together on their supports, where that gains."""
-    after = refit_orthogonal(s, fit.w) if orthogonal else refit_free(s, fit.w)
+    after = refit_orthogonal(s, fit.w, rough=rough) if orthogonal else refit_free(s, fit.w, rough=rough)
     return after if after.variance >= fit.variance * (1.0 - 1e-12) else fit
 
 

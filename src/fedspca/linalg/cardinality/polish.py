@@ -15,8 +15,9 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _NEWTON_TOL, _NEWTON_STEPS = 1e-11, 40
-_STILL = 1e-13  # a sweep that gains less, of the variance, is the last
-_SWEEPS = 400
+_ROUGH_TOL, _ROUGH_STEPS = 1e-4, 3
+_STILL, _SWEEPS = 1e-14, 300  # a sweep that gains less, of the variance, is the last
+_ROUGH_STILL, _ROUGH_SWEEPS = 1e-5, 4  # where points are only to be ranked
 
 
 class Fit(NamedTuple):
@@ -48,25 +49,25 @@ def captured(s: Array, w: Array) -> float:
     return float(np.vdot(basis, s @ basis))
 
 
-def refit_orthogonal(s: Array, w: Array) -> Fit:
+def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
     """Argmax of ``tr(w' S w)`` over orthonormal w on the supports of w: Newton steps on the sparse Stiefel manifold."""
+    tol, steps = (_ROUGH_TOL, _ROUGH_STEPS) if rough else (_NEWTON_TOL, _NEWTON_STEPS)
     rows = np.flatnonzero(w.any(axis=1))
     part, z = s[np.ix_(rows, rows)], w[rows]
     problem = Surrogate(DenseQuadratic(part), np.zeros_like(z), np.zeros(z.shape[1]))
     half = part @ z
-    z, _, value, _ = polish(
-        problem, z, half, -float(np.vdot(z, half)), _NEWTON_TOL, max_newton=_NEWTON_STEPS, keep_signs=False
-    )
+    z, _, value, _ = polish(problem, z, half, -float(np.vdot(z, half)), tol, max_newton=steps, keep_signs=False)
     return Fit(_apart(_scattered(z, rows, len(s)), s), -value)
 
 
-def refit_free(s: Array, w: Array) -> Fit:
+def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
     """Argmax of the variance of span(w) over w on the supports of w: exact updates of each column in turn."""
+    still, sweeps = (_ROUGH_STILL, _ROUGH_SWEEPS) if rough else (_STILL, _SWEEPS)
     rows = np.flatnonzero(w.any(axis=1))
     part, z = s[np.ix_(rows, rows)], w[rows]
     supports = [np.flatnonzero(column) for column in z.T]
     value = captured(part, z)
-    for _ in range(_SWEEPS if z.shape[1] > 1 else 1):
+    for _ in range(sweeps if z.shape[1] > 1 else 1):
         before = value
         for j, support in enumerate(supports):
             basis = orthonormal_basis(np.delete(z, j, axis=1))
@@ -75,15 +76,15 @@ def refit_free(s: Array, w: Array) -> Fit:
                 z[:, j] = 0.0
                 z[support, j] = column.weights
         value = captured(part, z)
-        if value <= before * (1.0 + _STILL):
+        if value <= before * (1.0 + still):
             break
     return Fit(_apart(_scattered(z, rows, len(s)), s), value)
 
 
-def nearest_orthogonal(s: Array, w: Array) -> Fit | None:
+def nearest_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit | None:
     """Orthonormal columns on the same supports, refitted; None where the supports have none."""
     near = retract(w)
-    return None if near is None else refit_orthogonal(s, near)
+    return None if near is None else refit_orthogonal(s, near, rough=rough)
 
 
 def _scattered(part: Array, rows: Index, d: int) -> Array:

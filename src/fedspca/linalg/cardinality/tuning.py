@@ -27,6 +27,8 @@ class Tuning:
         Partial solutions that are kept while columns are added one after another.
     branches : int
         Continuations of each of them.
+    pool : int
+        Supports out of which columns are combined.
     sweeps : int
         Times that all columns are updated in turn.
     finalists : int
@@ -43,7 +45,8 @@ class Tuning:
     swaps: int = 24
     steps: int = 40
     beam: int = 6
-    branches: int = 3
+    branches: int = 2
+    pool: int = 40
     sweeps: int = 6
     finalists: int = 3
     pairs: int = 6
