@@ -335,6 +335,9 @@ class GramOperator(Protocol):
     def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
         """Sx; ``expected`` columns are multiplied in all, here and in later questions."""
 
+    def gram_matrix(self) -> Array:
+        """S itself, formed."""
+
 
 @dataclass(frozen=True)
 class DeflatedRows:

@@ -107,14 +107,15 @@ class Scale:
             return dict.fromkeys(terms, Coding(1, int(query.scalars["grid"])))
         special = {"rows": Coding(1, 0), "counts": Coding(1, 0), "consensus": Coding(2, 64)}
         codings = {name: special.get(name, WIDE) for name in terms}
-        trace = self._trace(query) if {"product", "captured"} & set(terms) else None
+        trace = self._trace(query) if {"product", "captured", "gram"} & set(terms) else None
         if trace is not None:
-            # |AᵀAq| ≤ tr(S)‖q‖ in every entry
-            size = float(np.linalg.norm(asked_directions(query), axis=0).max(initial=0.0))
+            # |AᵀAq| ≤ tr(S)‖q‖ in every entry; for AᵀA itself q are the coordinates
+            asked = asked_directions(query) if "gram" not in terms else np.ones((1, 1))
+            size = float(np.linalg.norm(asked, axis=0).max(initial=0.0))
             bound = max(trace * max(size, size**2), np.finfo(float).tiny)
             exponent = 62 - (sites - 1).bit_length() - int(np.ceil(np.log2(bound)))
             if abs(exponent) < 900:
-                codings |= {name: Coding(1, exponent) for name in ("product", "captured") if name in terms}
+                codings |= {name: Coding(1, exponent) for name in ("product", "captured", "gram") if name in terms}
         return codings
 
     def _trace(self, query: Query) -> float | None:

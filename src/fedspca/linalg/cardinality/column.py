@@ -48,7 +48,8 @@ def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = 
             for part in np.array_split(later, -(-len(later) // tuning.chunk))
         ]
         found = _refitted(beside, np.unique(np.vstack([supports, *more]), axis=0), tuning)
-    climbed = _distinct([climb(beside, column, tuning) for column in found[: tuning.climbs]])
+    climbs = max(n, tuning.climbs if beside.alone else tuning.climbs // 3)
+    climbed = _distinct([climb(beside, column, tuning) for column in found[:climbs]])
     known = {tuple(column.support) for column in climbed}
     return (climbed + [column for column in found if tuple(column.support) not in known])[:n]
 

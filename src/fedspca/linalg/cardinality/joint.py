@@ -54,10 +54,11 @@ def best_loadings(
         return Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain)
     first = [_swept(s, fit, k, orthogonal, tuning, sweeps=1) for fit in _first(s, k, orthogonal, tuning, dense)]
     last = [_swept(s, fit, k, orthogonal, tuning, sweeps=tuning.sweeps) for fit in _best(first, tuning.finalists)]
-    handed = [_handed_over(s, fit, k, orthogonal, tuning) for fit in _best(last, tuning.finalists)]
-    swapped = [_swapped(s, fit, k, orthogonal, tuning) for fit in _best(handed, tuning.finalists)]
-    best = _exchanged(s, _best(swapped, 1)[0], k, orthogonal, tuning)
-    return _refit(s, _named(s, best, orthogonal), orthogonal, rough=False)
+    if not tuning.handovers:
+        return _finished(s, _best(last, 1)[0], orthogonal)
+    best = _handed_over(s, _best(last, 1)[0], k, orthogonal, tuning)
+    best = _exchanged(s, _swapped(s, best, k, orthogonal, tuning), k, orthogonal, tuning)
+    return _finished(s, best, orthogonal)
 
 
 def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> list[Fit]:
@@ -187,8 +188,9 @@ def _handover(s: Array, fit: Fit, i: int, k: Counts, orthogonal: bool, tuning: T
                 continue
             others = orthonormal_basis(np.delete(w, j, axis=1))
             there = Beside(s, others, orthogonal)
-            mine = there.column(np.flatnonzero(fit.w[:, j]))
-            if not np.isfinite(mine.gain):
+            support_j = np.flatnonzero(fit.w[:, j])
+            mine = there.column(support_j) if len(support_j) else None
+            if mine is None or not np.isfinite(mine.gain):
                 continue
             took = climb(there, mine, tuning)
             value = float(np.vdot(others, s @ others)) + took.gain
@@ -270,12 +272,22 @@ def _pair(s: Array, fit: Fit, pair: tuple[int, int], k: Counts, orthogonal: bool
     return best
 
 
+def _finished(s: Array, fit: Fit, orthogonal: bool) -> Fit:
+    """The same supports, or equal ones by the rule, refitted to the last digits; no column is empty."""
+    w = _refit(s, _named(s, fit, orthogonal), orthogonal, rough=False).w
+    for j in np.flatnonzero(~w.any(axis=0)):
+        w[:, [j]] = _unused(s, w)
+    return Fit(w, captured(s, w))
+
+
 def _named(s: Array, fit: Fit, orthogonal: bool) -> Fit:
     """The same variance with the lowest of equal features named."""
     w = fit.w.copy()
     for j in range(w.shape[1]):
         beside = Beside(s, orthonormal_basis(np.delete(w, j, axis=1)), orthogonal)
         support = np.flatnonzero(w[:, j])
+        if not len(support):
+            continue
         here = beside.column(support)
         there = lowest(beside, here)
         if (there.support != support).any():

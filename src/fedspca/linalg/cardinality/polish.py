@@ -34,6 +34,7 @@ class Fit(NamedTuple):
 
 def orthonormal_basis(w: Array) -> Array:
     """An orthonormal basis of span(w), of as many columns as w has independent ones."""
+    w = w[:, w.any(axis=0)]
     if w.shape[1] == 0:
         return w
     if w.shape[1] == 1:
@@ -70,6 +71,8 @@ def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
     for _ in range(sweeps if z.shape[1] > 1 else 1):
         before = value
         for j, support in enumerate(supports):
+            if not len(support):  # S has too low a rank for so many columns
+                continue
             basis = orthonormal_basis(np.delete(z, j, axis=1))
             column = Beside(part, basis, orthogonal=False).column(support)
             if np.isfinite(column.gain):

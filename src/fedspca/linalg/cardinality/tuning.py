@@ -1,6 +1,7 @@
 """How much a search does."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,9 @@ class Tuning:
     finalists : int
         Solutions that are swept to the end.
     pairs : int
-        Pairs of columns that are given up and found anew, in each of the finalists' last solution.
+        Pairs of columns that are given up and found anew, in the last solution.
+    handovers : bool
+        Whether features may be handed from one column to another, and be swapped with all columns refitted.
     """
 
     first_wave: int = 8
@@ -42,11 +45,37 @@ class Tuning:
     chunk: int = 512
     refits: int = 64
     climbs: int = 6
-    swaps: int = 24
+    swaps: int = 16
     steps: int = 40
-    beam: int = 6
+    beam: int = 4
     branches: int = 2
-    pool: int = 40
+    pool: int = 24
     sweeps: int = 6
-    finalists: int = 3
-    pairs: int = 6
+    finalists: int = 2
+    pairs: int = 3
+    handovers: bool = True
+
+    @classmethod
+    def for_size(cls, d: int, k: int, r: int) -> Self:
+        """Effort that a problem of this size is worth: less of each kind where one of it takes longer."""
+        plain = cls()
+        eigenproblem = max(1.0, (k / 16.0) ** 3)  # in units of a small one
+        fewer = max(1.0, (r - 1) / 2.0)
+        return replace(
+            plain,
+            refits=max(2, int(plain.refits / eigenproblem)),
+            climbs=max(1, int(plain.climbs / max(1.0, eigenproblem / 8.0, fewer / 2.0))),
+            swaps=max(2, int(plain.swaps / eigenproblem)),
+            steps=max(4, int(plain.steps / max(1.0, eigenproblem / 8.0))),
+            beam=max(2, int(plain.beam / fewer)),
+            branches=plain.branches if r <= 3 else 1,
+            pool=max(8, int(plain.pool / max(1.0, eigenproblem / 4.0, fewer))),
+            sweeps=max(2, int(plain.sweeps / max(1.0, fewer / 2.0))),
+            finalists=max(1, int(plain.finalists / fewer)),
+            pairs=plain.pairs if r <= 4 and k <= 64 else 0,
+            handovers=r <= 5 and k <= 64,
+        )
+
+    def lighter(self) -> Self:
+        """A quick look, for where a search is one of many."""
+        return replace(self, beam=2, branches=1, climbs=2, finalists=1, sweeps=2, pairs=0, pool=8, handovers=False)

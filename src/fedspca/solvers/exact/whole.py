@@ -1,6 +1,6 @@
 """The three problems where S is known as a whole: one sum, and no round after it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,35 +16,48 @@ from fedspca.linalg.cardinality.proof import certify
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.quadratic import DenseQuadratic
-from fedspca.linalg.rotations import rotated
-from fedspca.linalg.small import cholesky_qr, largest_eigenpairs
+from fedspca.linalg.rotations import random_rotations, rotated
+from fedspca.linalg.small import largest_eigenpairs
 from fedspca.linalg.symmetric import unpack
 from fedspca.site.question import Query
 from fedspca.solvers.exact.cardinality import Cardinality
-from fedspca.solvers.exact.loop import State, advance, question, solution
+from fedspca.solvers.exact.loop import State, advance, orthonormal, question, solution
 from fedspca.solvers.exact.penalised import Penalised
-from fedspca.solvers.exact.problem import Incumbent, Problem
+from fedspca.solvers.exact.problem import Incumbent, Problem, scatter
 from fedspca.solvers.exact.variance_kept import VarianceKept, sparsest
-from fedspca.solvers.start import frame_arrays
+from fedspca.solvers.asking import frame_arrays
 from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
 
 LOCAL_FEATURES = 2000  # on one machine: beyond, forming S takes longer than the rounds that it saves
 REMOTE_FEATURES = 4096  # between machines: 67 MB, once
+_ROTATIONS = 8  # of the leading eigenvectors, beside themselves and varimax, whose supports enter the pool
 _LANCZOS = 400  # features beyond which a few eigenvectors are found by products
 
 
 @dataclass(frozen=True)
 class Solved:
-    """What was found on S: loadings, why it ended, and what nothing better exceeds (in captured variance, penalty off).
+    """What was found on S.
 
-    ``bound`` is None where nothing was proved; ``certificate`` is the first-order residual, for a penalty.
+    Attributes
+    ----------
+    w : ndarray of shape (d, r)
+        The loadings.
+    stopped : StopReason
+        Why the search ended.
+    bound : float or None
+        What no loadings exceed, in captured variance less the penalty; None where there was no time to tell.
+    basis : ndarray of shape (d, r)
+        Leading eigenvectors of S.
+    certificate : float
+        The first-order residual, for a penalty.
     """
 
     w: Array
     stopped: StopReason
     bound: float | None
+    basis: Array
     certificate: float = np.nan
 
 
@@ -55,37 +68,80 @@ def ask(federation: Federation, frame: Frame, precision: str) -> Array:
 
 
 def solve(s: Array, problem: Problem, state: State, *, seconds: float) -> Solved:
-    """Solve any of the three problems on S. Features that do not vary take no part."""
+    """Solve any of the three problems on S. Features that do not vary take no part.
+
+    Parameters
+    ----------
+    s : ndarray of shape (d, d)
+        Symmetric, positive semidefinite.
+    problem : Problem
+        What is asked for.
+    state : State
+        How the rounds begin: the penalised problem takes them, each answered from S.
+    seconds : float
+        How long a proof may take; 0 leaves it out.
+    """
+    varying = np.flatnonzero(s.diagonal() > 0.0)
+    part = s if len(varying) == len(s) else s[np.ix_(varying, varying)]
+    r = state.n_components
+    values, basis = leading(part, r)
     if isinstance(problem, Cardinality):
-        return _within_varying(s, lambda part: _cardinality(part, problem, seconds))
-    if isinstance(problem, VarianceKept):
-        return _within_varying(s, lambda part: _variance_kept(part, problem, state.n_components, seconds))
-    return _by_rounds(s, problem, state, seconds)
+        w, stopped, bound = _cardinality(part, problem, basis, seconds)
+    elif isinstance(problem, VarianceKept):
+        w, stopped, bound = _variance_kept(part, problem, float(values.sum()), basis, seconds)
+    else:
+        return replace(_by_rounds(s, problem, state, seconds), basis=scatter(basis, varying, len(s)))
+    return Solved(scatter(w, varying, len(s)), stopped, bound, scatter(basis, varying, len(s)))
 
 
-def _cardinality(s: Array, problem: Cardinality, seconds: float) -> Solved:
+def leading(s: Array, r: int) -> tuple[Array, Array]:
+    """The r largest eigenvalues of S, descending, and their eigenvectors."""
+    if len(s) <= max(_LANCZOS, 4 * r):
+        return largest_eigenpairs(s, r)
+    start = np.cos(0.7 * np.arange(1, len(s) + 1) ** 2)  # fixed, so that a fit gives the same bits each time
+    values, vectors = eigsh(s, k=r, v0=start)
+    return values[::-1], vectors[:, ::-1]
+
+
+def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
+    """State of a fit that has ended on S: a model of what matters, so that it can be checked, or go on, by rounds."""
+    asked = orthonormal(np.hstack([orthonormal(solved.w), solved.basis]))
+    model = nystrom.expand(state.model, asked, s @ asked, rtol=state.rank_tol)
+    product = s @ solved.w
+    verdict = problem.assess(solved.w, product, model)
+    best = Incumbent(solved.w, product, verdict.objective, solved.certificate, verdict.holds)
+    return replace(state, model=model, asked=asked, candidates=(), incumbent=best, round=1, stopped=solved.stopped)
+
+
+def _cardinality(s: Array, problem: Cardinality, basis: Array, seconds: float) -> tuple[Array, StopReason, float]:
     k = tuple(min(kj, len(s)) for kj in problem.k)
+    starts = _turned(basis, _ROTATIONS if len(k) <= 3 else 0)
     tuning = Tuning.for_size(len(s), max(k), len(k))
-    starts = rotated(leading(s, len(k))[1], np.zeros((0, len(k), len(k))))
     fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
     certificate = certify(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
     stopped = StopReason.PROVED if certificate.proved else StopReason.STATIONARY
-    return Solved(certificate.fit.w, stopped, certificate.bound)
+    return certificate.fit.w, stopped, certificate.bound
 
 
-def _variance_kept(s: Array, problem: VarianceKept, r: int, seconds: float) -> Solved:
-    values, basis = leading(s, r)
-    target = problem.share * float(values.sum()) * (1.0 - 1e-10)
-    dense = rotated(basis, np.zeros((0, r, r)))
-    sparse = [sparsest(DenseQuadratic(s), w, target, within=256) for w in dense]
-    starts = [w for w in sparse if w is not None] or dense
+def _variance_kept(
+    s: Array, problem: VarianceKept, dense: float, basis: Array, seconds: float
+) -> tuple[Array, StopReason, float | None]:
+    r, target = basis.shape[1], problem.share * dense * (1.0 - 1e-10)
+    turned = _turned(basis, 0)
+    sparse = [sparsest(DenseQuadratic(s), w, target, within=256) for w in turned]
+    starts = [w for w in sparse if w is not None] or turned
     longest = max(int(np.count_nonzero(w, axis=0).max()) for w in starts)
     tuning = Tuning.for_size(len(s), longest, r).lighter()
-    fit = fewest_nonzeros(s, r, target, tuning=tuning, starts=starts) or Fit(basis, float(values.sum()))
+    fit = fewest_nonzeros(s, r, target, tuning=tuning, starts=starts) or Fit(basis, dense)
     bound = None
     if 16 * seconds_for(len(s)) <= seconds:
         bound = max(several_bound(s, r, float(np.count_nonzero(fit.w) - r)), fit.variance)
-    return Solved(fit.w, StopReason.STATIONARY, bound)
+    return fit.w, StopReason.STATIONARY, bound
+
+
+def _turned(basis: Array, n: int) -> list[Array]:
+    """The leading eigenvectors, their varimax rotation, and n more rotations, the same ones each time."""
+    return rotated(basis, random_rotations(n, basis.shape[1], np.random.default_rng(0)))
 
 
 def _by_rounds(s: Array, problem: Problem, state: State, seconds: float) -> Solved:
@@ -98,4 +154,4 @@ def _by_rounds(s: Array, problem: Problem, state: State, seconds: float) -> Solv
         value = float(problem.lam @ np.abs(w).sum(axis=0)) - float(np.vdot(w, product))
         bound = penalised_bound(s, problem.lam, value)
     certificate = np.nan if state.incumbent is None else state.incumbent.certificate
-    return Solved(w, state.stopped or StopReason.MAX_ROUNDS, bound, certificate)
+    return Solved(w, state.stopped, bound, w, certificate)
