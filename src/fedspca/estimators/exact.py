@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -15,6 +15,7 @@ from fedspca.estimators.base import FederatedSparsePCA, Found
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
 from fedspca.federation import Federation
 from fedspca.federation.base import answers_gram, is_local
+from fedspca.federation.covariance import CovarianceFederation
 from fedspca.linalg import nystrom
 from fedspca.linalg.rotations import canonical_order
 from fedspca.solvers.exact import loop, whole
@@ -223,6 +224,29 @@ class ExactSPCA(FederatedSparsePCA):
         finally:
             del self._resumed, self._on_state
 
+    def fit_covariance(
+        self, S: Any, *, n_samples: int | None = None, feature_names: Iterable[object] | None = None
+    ) -> Self:
+        """Fit to a covariance or a correlation matrix, where that is all there is.
+
+        Parameters
+        ----------
+        S : array-like of shape (n_features, n_features)
+            Symmetric and positive semidefinite; anything else is refused, with the numbers.
+        n_samples : int, optional
+            How many rows it is of. Sums of squares, such as ``objective_`` and what ``lam`` is weighed against, are
+            n_samples - 1 times the covariance's. None counts as two, so that they are the covariance's own.
+        feature_names : iterable of str, optional
+            The features' names; by default those of a DataFrame.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. Its mean is zero.
+        """
+        self._validate_params()
+        return self.fit_federation(CovarianceFederation(S, n_samples, feature_names))
+
     def _moments(self, rounds: Rounds) -> Moments:
         if self._resumed is None:
             return super()._moments(rounds)
@@ -266,7 +290,7 @@ class ExactSPCA(FederatedSparsePCA):
         dense = nystrom.captured(state.model, n_components)
         self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / dense
         self.certificate_ = state.incumbent.certificate if lam is not None and state.incumbent is not None else None
-        self._set_bound(found, None, moments, state)
+        self._set_bound(found, None, nystrom.at_most(state.model, n_components, moments.total))
         self._conclude(state)
         return found
 
@@ -303,18 +327,17 @@ class ExactSPCA(FederatedSparsePCA):
         state = whole.known(s, problem, begun, solved)
         found = self._ordered(*loop.solution(state))
         self.certificate_ = None if self.lam is None else solved.certificate
-        dense = float(np.vdot(solved.basis, s @ solved.basis))
-        self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / dense
-        self._set_bound(found, solved.bound, moments, state)
+        self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / solved.dense
+        self._set_bound(found, solved.bound, solved.dense * (1.0 + 1e-9))
         self._conclude(state)
         return found, state
 
-    def _set_bound(self, found: Found, bound: float | None, moments: Moments, state: loop.State) -> None:
+    def _set_bound(self, found: Found, bound: float | None, dense: float) -> None:
         """Set the bound, dense PCA's where there is no other, and the gap."""
         lam = self._penalty()
         reached = -penalised_objective(found.w, found.captured, lam)
         least_penalty = 0.0 if lam is None else float(lam.sum())  # ‖w‖₁ ≥ 1 for every column
-        dense = nystrom.at_most(state.model, self.n_components, moments.total) - least_penalty
+        dense -= least_penalty
         self.bound_is_dense_ = bound is None or dense < bound
         self.upper_bound_ = max(dense if bound is None else min(bound, dense), reached)
         self.optimality_gap_ = (self.upper_bound_ - reached) / abs(reached) if reached else 0.0
@@ -448,7 +471,9 @@ class ExactSPCA(FederatedSparsePCA):
         points = [
             PathPoint(*loop.solution(state), certificate, first.n_rounds_, first.stop_reason_),
             *(
-                follow(rounds, moments.frame, state, problems[1:], max_rounds=rounds_per_point, precision=self.precision)
+                follow(
+                    rounds, moments.frame, state, problems[1:], max_rounds=rounds_per_point, precision=self.precision
+                )
                 if matrix is None
                 else [estimator._known_point(matrix, moments) for estimator in estimators[1:]]
             ),

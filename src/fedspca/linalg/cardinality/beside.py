@@ -39,7 +39,7 @@ class Beside:
     @property
     def alone(self) -> bool:
         """Whether there is no other column."""
-        return self.basis.shape[1] == 0
+        return not self.basis.size
 
     @cached_property
     def deflated(self) -> Array:

@@ -7,7 +7,7 @@ and ``|U_ij| <= rho``::
     tr(w' S w) <= sum_{i <= r} lambda_i(S + U) + rho (sum_j k_j - r).
 
 Loadings that need not be orthogonal span a projection on at most ``m = sum_j k_j`` features. Its entries off the
-diagonal add up to at most ``sqrt(r (m - 1) (m - r))``, by Cauchy and Schwarz: with that number the bound holds for them.
+diagonal add up to at most ``sqrt(r (m - 1) (m - r))``, by Cauchy and Schwarz: with that number the bound holds too.
 """
 
 import math
@@ -80,7 +80,7 @@ def _lengths(k: Counts, *, orthogonal: bool) -> list[int]:
 
 
 def line_search(s: Array, r: int, mass: float) -> Dual:
-    """min over rho of ``sum_{i <= r} lambda_i(soft(S, rho)) + rho mass``, S soft-thresholded off its diagonal."""
+    """Min over rho of ``sum_{i <= r} lambda_i(soft(S, rho)) + rho mass``, S soft-thresholded off its diagonal."""
     tops: dict[float, float] = {}
 
     def at(rho: float) -> float:
@@ -137,7 +137,7 @@ def _clipped(s: Array, rho: float) -> Array:
 def tightened(
     s: Array, r: int, mass: float, dual: Dual, near: Array, until: float, deadline: float, *, every: int = 5
 ) -> Dual:
-    """min over U of the bound, by alternating directions on the semidefinite problem that it is the dual of.
+    """Min over U of the bound, by alternating directions on the semidefinite problem that it is the dual of.
 
     The problem is the maximum of ``<S, X>`` over X with eigenvalues in [0, 1], trace r and off-diagonal mass. It starts
     at the projection ``near`` of the loadings found, and at the U of a line search. Any U on the way proves a bound;

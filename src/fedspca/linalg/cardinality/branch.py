@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from fedspca.linalg.cardinality.beside import Beside, Column
 from fedspca.linalg.cardinality.bounds import ROUNDING, Dual
 from fedspca.linalg.cardinality.column import climb
-from fedspca.linalg.cardinality.selection import heaviest
 from fedspca.linalg.cardinality.tuning import Tuning
 
 Array = NDArray[np.float64]
@@ -77,7 +76,7 @@ class _Root:
     def _blocks(self, inside: Index, free: Index, left: int) -> float:
         """``lambda_max [[a, c], [c, b]]``: a within, b among the others, c at most what couples them."""
         own = self.s.diagonal()[free]
-        among = min(self.heads[left], float(np.partition(own, len(free) - left)[len(free) - left :].sum()))
+        among = min(float(self.heads[left]), float(np.partition(own, len(free) - left)[len(free) - left :].sum()))
         if not len(inside):
             return among
         within = float(np.linalg.eigvalsh(self.s[np.ix_(inside, inside)])[-1])
@@ -109,7 +108,7 @@ def prove(
     *,
     progress: Callable[[float, int], object] = lambda _bound, _nodes: None,
 ) -> Proof:
-    """max of ``x' S x`` over unit x with at most k non-zeros: best first, on features in or out.
+    """Max of ``x' S x`` over unit x with at most k non-zeros: best first, on features in or out.
 
     Parameters
     ----------

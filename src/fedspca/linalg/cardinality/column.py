@@ -29,18 +29,20 @@ def row_bounds(s: Array, k: int) -> Array:
 def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = None, n: int = 1) -> list[Column]:
     """Argmax of the variance that a k-sparse column adds to a span: the n best local optima found, best first.
 
-    Starts are the rows of ``P S P``, one a feature, and the columns of ``starts``. Without other columns a feature
-    whose row bound is below what has been reached cannot carry the largest weight of anything better: it does not
-    start.
+    Starts are the rows of ``P S P``, one a feature, and the columns of ``starts``. A feature whose row
+    bound is below what has been reached does not start: without other columns, or with supports apart from theirs, it
+    cannot carry the largest weight of anything better.
     """
     d = len(beside.s)
     k = min(k, d)
     bounds = row_bounds(beside.deflated, k)
     order = np.argsort(-bounds, kind="stable")
     first, later = order[: tuning.first_wave], order[tuning.first_wave :]
-    supports = _settled(beside, beside.deflated[first] if starts is None else _stacked(beside, first, starts), k, tuning)
+    supports = _settled(
+        beside, beside.deflated[first] if starts is None else _stacked(beside, first, starts), k, tuning
+    )
     found = _refitted(beside, supports, tuning)
-    if beside.alone and found:
+    if found:
         later = later[bounds[later] > found[0].gain * (1.0 + TIE)]
     if len(later):
         more = [
@@ -106,7 +108,7 @@ def _settled(beside: Beside, rows: Array, k: int, tuning: Tuning) -> Index:
 
 
 def _sparse_rows(supports: Index, weights: Array, d: int) -> sp.csr_array:
-    """m sparse rows of d entries, by their supports (m, k) and the weights there."""
+    """M sparse rows of d entries, by their supports (m, k) and the weights there."""
     m, k = supports.shape
     return sp.csr_array((weights.ravel(), supports.ravel(), np.arange(0, m * k + 1, k)), shape=(m, d))
 

@@ -10,6 +10,7 @@ from fedspca.linalg.cardinality.polish import Fit, nearest_orthogonal, refit_ort
 from fedspca.linalg.cardinality.tuning import Tuning
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 _ENTRIES = 24  # entries that are tried, by what leaving them out costs to first order, before elimination ends
 
@@ -33,7 +34,7 @@ def eliminated(s: Array, fit: Fit, target: float) -> Fit:
 
     Many go at a time while that succeeds; in the end one by one.
     """
-    size = max(1, np.count_nonzero(fit.w) // 8)
+    size = max(1, int(np.count_nonzero(fit.w)) // 8)
     while True:
         order = _by_loss(s, fit.w)
         fewer = _without(s, fit.w, order[:size], target) if len(order) > size else None
@@ -48,17 +49,17 @@ def eliminated(s: Array, fit: Fit, target: float) -> Fit:
             fit = fewer
 
 
-def _without(s: Array, w: Array, entries: Array, target: float) -> Fit | None:
+def _without(s: Array, w: Array, entries: Index, target: float) -> Fit | None:
     """W without some entries, refitted; None where that has no orthonormal columns or falls short."""
     left = w.copy()
-    left.flat[entries.astype(np.intp)] = 0.0
+    left.flat[entries] = 0.0
     if not left.any(axis=0).all():
         return None
     after = nearest_orthogonal(s, left)
     return after if after is not None and after.variance >= target else None
 
 
-def _by_loss(s: Array, w: Array) -> Array:
+def _by_loss(s: Array, w: Array) -> Index:
     """Places of the non-zeros, flat, those first whose absence costs least to first order."""
     values = np.einsum("ij,ij->j", w, s @ w)
     places = np.flatnonzero(w)

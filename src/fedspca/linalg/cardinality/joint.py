@@ -1,7 +1,7 @@
 """The search for all columns together: one after another from different starts, then in turn, then in pairs."""
 
 from collections.abc import Iterable
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,7 @@ _GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
 _FEW = 6  # features that may enter a column, and as many that may leave it, whose swaps are weighed
 
 
-def best_loadings(
-    s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, starts: Iterable[Array] = ()
-) -> Fit:
+def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, starts: Iterable[Array] = ()) -> Fit:
     """Argmax of the variance of span(w) over unit columns with ``||w_j||_0 <= k_j``, orthonormal if asked.
 
     Parameters
@@ -106,8 +104,10 @@ def _beam(s: Array, k: Counts, orthogonal: bool, tuning: Tuning) -> list[Fit]:
         longer = []
         for w, variance in kept:
             beside = Beside(s, orthonormal_basis(w), orthogonal)
-            for column in best_columns(beside, kj, tuning, n=tuning.branches if j else width):
-                longer.append(Fit(_with(np.hstack([w, np.zeros((len(s), 1))]), j, column), variance + column.gain))
+            longer += [
+                Fit(_with(np.hstack([w, np.zeros((len(s), 1))]), j, column), variance + column.gain)
+                for column in best_columns(beside, kj, tuning, n=tuning.branches if j else width)
+            ]
             if not longer:  # the features are used up
                 longer.append(Fit(np.hstack([w, _unused(s, w)]), variance))
         kept = _best(longer, tuning.beam)
@@ -243,11 +243,9 @@ def _refitted(s: Array, w: Array, orthogonal: bool) -> Fit | None:
 
 def _exchanged(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
     """Give up two columns and find them anew, in either order, from several starts; keep what gains."""
-    tried = 0
-    for pair in combinations(range(len(k)), 2):
-        if tried >= tuning.pairs or len(k) == 2:
-            break
-        tried += 1
+    if len(k) == 2:  # they have been found so
+        return fit
+    for pair in islice(combinations(range(len(k)), 2), tuning.pairs):
         better = _pair(s, fit, pair, k, orthogonal, tuning)
         if better.variance > fit.variance * (1.0 + _GAIN):
             fit = _swept(s, better, k, orthogonal, tuning, sweeps=tuning.sweeps)

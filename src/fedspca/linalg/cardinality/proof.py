@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.cardinality.beside import Column
+from fedspca.linalg.cardinality.beside import Beside, Column
 from fedspca.linalg.cardinality.bounds import (
     ROUNDING,
     Dual,
@@ -21,7 +21,6 @@ from fedspca.linalg.cardinality.bounds import (
 from fedspca.linalg.cardinality.branch import Proof, prove
 from fedspca.linalg.cardinality.column import best_columns, row_bounds
 from fedspca.linalg.cardinality.polish import Fit, orthonormal_basis
-from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.cardinality.tuning import Tuning
 
 Array = NDArray[np.float64]

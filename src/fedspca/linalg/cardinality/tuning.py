@@ -56,7 +56,7 @@ class Tuning:
     handovers: bool = True
 
     @classmethod
-    def for_size(cls, d: int, k: int, r: int) -> Self:
+    def for_size(cls, k: int, r: int) -> Self:
         """Effort that a problem of this size is worth: less of each kind where one of it takes longer."""
         plain = cls()
         eigenproblem = max(1.0, (k / 16.0) ** 3)  # in units of a small one

@@ -20,12 +20,12 @@ from fedspca.linalg.rotations import random_rotations, rotated
 from fedspca.linalg.small import largest_eigenpairs
 from fedspca.linalg.symmetric import unpack
 from fedspca.site.question import Query
+from fedspca.solvers.asking import frame_arrays
 from fedspca.solvers.exact.cardinality import Cardinality
 from fedspca.solvers.exact.loop import State, advance, orthonormal, question, solution
 from fedspca.solvers.exact.penalised import Penalised
 from fedspca.solvers.exact.problem import Incumbent, Problem, scatter
 from fedspca.solvers.exact.variance_kept import VarianceKept, sparsest
-from fedspca.solvers.asking import frame_arrays
 from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
@@ -50,6 +50,8 @@ class Solved:
         What no loadings exceed, in captured variance less the penalty; None where there was no time to tell.
     basis : ndarray of shape (d, r)
         Leading eigenvectors of S.
+    dense : float
+        What they capture: no loadings capture more.
     certificate : float
         The first-order residual, for a penalty.
     """
@@ -58,6 +60,7 @@ class Solved:
     stopped: StopReason
     bound: float | None
     basis: Array
+    dense: float
     certificate: float = np.nan
 
 
@@ -85,13 +88,15 @@ def solve(s: Array, problem: Problem, state: State, *, seconds: float) -> Solved
     part = s if len(varying) == len(s) else s[np.ix_(varying, varying)]
     r = state.n_components
     values, basis = leading(part, r)
+    bound: float | None
     if isinstance(problem, Cardinality):
         w, stopped, bound = _cardinality(part, problem, basis, seconds)
     elif isinstance(problem, VarianceKept):
         w, stopped, bound = _variance_kept(part, problem, float(values.sum()), basis, seconds)
     else:
-        return replace(_by_rounds(s, problem, state, seconds), basis=scatter(basis, varying, len(s)))
-    return Solved(scatter(w, varying, len(s)), stopped, bound, scatter(basis, varying, len(s)))
+        w, stopped, bound, certificate = _by_rounds(s, problem, state, seconds)
+        return Solved(w, stopped, bound, scatter(basis, varying, len(s)), float(values.sum()), certificate)
+    return Solved(scatter(w, varying, len(s)), stopped, bound, scatter(basis, varying, len(s)), float(values.sum()))
 
 
 def leading(s: Array, r: int) -> tuple[Array, Array]:
@@ -116,7 +121,7 @@ def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
 def _cardinality(s: Array, problem: Cardinality, basis: Array, seconds: float) -> tuple[Array, StopReason, float]:
     k = tuple(min(kj, len(s)) for kj in problem.k)
     starts = _turned(basis, _ROTATIONS if len(k) <= 3 else 0)
-    tuning = Tuning.for_size(len(s), max(k), len(k))
+    tuning = Tuning.for_size(max(k), len(k))
     fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
     certificate = certify(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
     stopped = StopReason.PROVED if certificate.proved else StopReason.STATIONARY
@@ -131,7 +136,7 @@ def _variance_kept(
     sparse = [sparsest(DenseQuadratic(s), w, target, within=256) for w in turned]
     starts = [w for w in sparse if w is not None] or turned
     longest = max(int(np.count_nonzero(w, axis=0).max()) for w in starts)
-    tuning = Tuning.for_size(len(s), longest, r).lighter()
+    tuning = Tuning.for_size(longest, r).lighter()
     fit = fewest_nonzeros(s, r, target, tuning=tuning, starts=starts) or Fit(basis, dense)
     bound = None
     if 16 * seconds_for(len(s)) <= seconds:
@@ -144,7 +149,9 @@ def _turned(basis: Array, n: int) -> list[Array]:
     return rotated(basis, random_rotations(n, basis.shape[1], np.random.default_rng(0)))
 
 
-def _by_rounds(s: Array, problem: Problem, state: State, seconds: float) -> Solved:
+def _by_rounds(
+    s: Array, problem: Problem, state: State, seconds: float
+) -> tuple[Array, StopReason, float | None, float]:
     """The usual rounds, each answered from S."""
     while state.stopped is None:
         state = advance(problem, state, s @ question(state))
@@ -154,4 +161,4 @@ def _by_rounds(s: Array, problem: Problem, state: State, seconds: float) -> Solv
         value = float(problem.lam @ np.abs(w).sum(axis=0)) - float(np.vdot(w, product))
         bound = penalised_bound(s, problem.lam, value)
     certificate = np.nan if state.incumbent is None else state.incumbent.certificate
-    return Solved(w, state.stopped, bound, w, certificate)
+    return w, state.stopped, bound, certificate
