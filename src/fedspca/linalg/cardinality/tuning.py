@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
+_LARGE = 1000  # features beyond which a pass over S takes longer than all else
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -56,12 +58,12 @@ class Tuning:
     handovers: bool = True
 
     @classmethod
-    def for_size(cls, k: int, r: int) -> Self:
+    def for_size(cls, d: int, k: int, r: int) -> Self:
         """Effort that a problem of this size is worth: less of each kind where one of it takes longer."""
         plain = cls()
         eigenproblem = max(1.0, (k / 16.0) ** 3)  # in units of a small one
         fewer = max(1.0, (r - 1) / 2.0)
-        return replace(
+        made = replace(
             plain,
             refits=max(2, int(plain.refits / eigenproblem)),
             climbs=max(1, int(plain.climbs / max(1.0, eigenproblem / 8.0, fewer / 2.0))),
@@ -75,6 +77,7 @@ class Tuning:
             pairs=plain.pairs if r <= 4 and k <= 64 else 0,
             handovers=r <= 5 and k <= 64,
         )
+        return made if d <= _LARGE or r == 1 else made.lighter()
 
     def lighter(self) -> Self:
         """A quick look, for where a search is one of many."""

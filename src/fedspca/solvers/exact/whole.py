@@ -121,7 +121,7 @@ def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
 def _cardinality(s: Array, problem: Cardinality, basis: Array, seconds: float) -> tuple[Array, StopReason, float]:
     k = tuple(min(kj, len(s)) for kj in problem.k)
     starts = _turned(basis, _ROTATIONS if len(k) <= 3 else 0)
-    tuning = Tuning.for_size(max(k), len(k))
+    tuning = Tuning.for_size(len(s), max(k), len(k))
     fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
     certificate = certify(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
     stopped = StopReason.PROVED if certificate.proved else StopReason.STATIONARY
@@ -136,7 +136,7 @@ def _variance_kept(
     sparse = [sparsest(DenseQuadratic(s), w, target, within=256) for w in turned]
     starts = [w for w in sparse if w is not None] or turned
     longest = max(int(np.count_nonzero(w, axis=0).max()) for w in starts)
-    tuning = Tuning.for_size(longest, r).lighter()
+    tuning = Tuning.for_size(len(s), longest, r).lighter()
     fit = fewest_nonzeros(s, r, target, tuning=tuning, starts=starts) or Fit(basis, dense)
     bound = None
     if 16 * seconds_for(len(s)) <= seconds:
