@@ -48,8 +48,12 @@ class Beside:
             return self.s
         image = self.s @ self.basis
         rest = image - self.basis @ (0.5 * (self.basis.T @ image))
-        cross = rest @ self.basis.T
-        return np.asarray(self.s - cross - cross.T)
+        touched = np.flatnonzero(self.basis.any(axis=1))  # few: the others are sparse
+        cross = rest @ self.basis[touched].T
+        left = self.s.copy()
+        left[:, touched] -= cross
+        left[touched, :] -= cross.T
+        return left
 
     @cached_property
     def size(self) -> float:

@@ -18,7 +18,7 @@ from fedspca.solvers.stopping import StopReason
 
 WDBC = load_breast_cancer().data
 WINE = load_wine().data
-PITPROPS = Path(__file__).parents[2] / "benchmarks" / "pitprops.csv"
+PITPROPS = Path(__file__).parents[3] / "benchmarks" / "pitprops.csv"
 
 
 def standardised(x):
