@@ -45,4 +45,4 @@ def test_stopping_before_any_point_gives_the_leading_subspace(rows):
 
 def test_too_few_rounds_are_said(wdbc):
     with pytest.warns(ConvergenceWarning, match=r"after 5 rounds with a certificate of .*max_rounds"):
-        ExactSPCA(2, lam=190, scale=True, max_rounds=5).fit(wdbc)
+        ExactSPCA(2, lam=190, scale=True, max_rounds=5, search="products").fit(wdbc)

@@ -33,6 +33,7 @@ Array = NDArray[np.float64]
 LOCAL_FEATURES = 2000  # on one machine: beyond, forming S takes longer than the rounds that it saves
 REMOTE_FEATURES = 4096  # between machines: 67 MB, once
 _ROTATIONS = 8  # of the leading eigenvectors, beside themselves and varimax, whose supports enter the pool
+_FREE_ROUNDS = 100
 _LANCZOS = 400  # features beyond which a few eigenvectors are found by products
 
 
@@ -152,7 +153,8 @@ def _turned(basis: Array, n: int) -> list[Array]:
 def _by_rounds(
     s: Array, problem: Problem, state: State, seconds: float
 ) -> tuple[Array, StopReason, float | None, float]:
-    """The usual rounds, each answered from S."""
+    """The usual rounds, each answered from S: they cost nobody anything, so that more of them are allowed."""
+    state = replace(state, max_rounds=max(state.max_rounds, _FREE_ROUNDS))
     while state.stopped is None:
         state = advance(problem, state, s @ question(state))
     w, product = solution(state)
