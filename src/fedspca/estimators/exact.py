@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -136,6 +137,7 @@ class ExactSPCA(FederatedSparsePCA):
     [6, 6]
     """
 
+    _rows_unknown = False  # of a covariance nobody may know of how many rows it is
     _keeps_matrix = False  # a path solves all its points on the one matrix that its first point asked for
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -245,7 +247,17 @@ class ExactSPCA(FederatedSparsePCA):
             The fitted estimator. Its mean is zero.
         """
         self._validate_params()
-        return self.fit_federation(CovarianceFederation(S, n_samples, feature_names))
+        federation = CovarianceFederation(S, n_samples, feature_names)
+        self._rows_unknown = n_samples is None
+        try:
+            return self.fit_federation(federation)
+        finally:
+            del self._rows_unknown
+
+    def _check_n_components(self, n_components: int, moments: Moments, taken: int = 0) -> None:
+        if self._rows_unknown:  # then only features limit the components
+            moments = replace(moments, n_rows=len(moments.mean))
+        super()._check_n_components(n_components, moments, taken)
 
     def _moments(self, rounds: Rounds) -> Moments:
         if self._resumed is None:

@@ -231,6 +231,13 @@ def test_a_covariance_gives_what_its_rows_give():
     assert np.allclose(known.explained_variance_ratio_, whole.explained_variance_ratio_)
 
 
+def test_where_rows_are_not_counted_features_limit_the_components():
+    s, _ = pitprops()
+    assert ExactSPCA(4, n_nonzero=2, proof_seconds=0.0).fit_covariance(s).components_.shape == (4, 13)
+    with pytest.raises(InvalidData, match="n_components"):
+        ExactSPCA(4, n_nonzero=2).fit_covariance(s, n_samples=3)
+
+
 def test_products_answer_from_a_covariance_too():
     s = np.cov(WINE.T)
     model = ExactSPCA(1, lam=100.0, scale=True, search="products").fit_covariance(s, n_samples=len(WINE))
