@@ -57,7 +57,7 @@ def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
     part, z = s[np.ix_(rows, rows)], w[rows]
     problem = Surrogate(DenseQuadratic(part), np.zeros_like(z), np.zeros(z.shape[1]))
     half = part @ z
-    z, _, value, _ = polish(problem, z, half, -float(np.vdot(z, half)), tol, max_newton=steps, keep_signs=False)
+    z, _, value, *_ = polish(problem, z, half, -float(np.vdot(z, half)), tol, max_newton=steps, keep_signs=False)
     return Fit(_apart(_scattered(z, rows, len(s)), s), -value)
 
 
