@@ -301,7 +301,7 @@ def unmask(
         raise SiteRefusal(party.name, UNMASK, f"round {number} is not waiting to be unmasked.")
     if set(survivors) - set(held["shares"]):
         raise SiteRefusal(party.name, UNMASK, "a site is named whose secrets were not shared.")
-    group = hashlib.sha256(json.dumps(survivors).encode()).hexdigest()[:32]
+    group = hashlib.sha256(json.dumps(survivors).encode()).hexdigest()
     keys = [held["question"], *([] if held["name"] in party.survives else [OTHERS])]
     before = json.loads(asked.get(CONSENSUS, "null")) if held["name"] in AVERAGED else None
     if any(asked.get(key, group) != group for key in keys) or set(survivors) - set(before or survivors):
