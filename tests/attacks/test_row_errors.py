@@ -29,8 +29,6 @@ def clipped_error_sums(self, basis):
     return float(errors.sum()), float(errors @ errors)
 
 
-
-
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 def test_without_the_defence_a_row_is_told_from_the_others(kind, monkeypatch):
     monkeypatch.setattr(question, "not_orthonormal", lambda *_: None)

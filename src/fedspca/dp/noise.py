@@ -6,8 +6,8 @@ holds the covariance, the mean and the number of rows. To add or remove a row ch
 Frobenius norm, in which off-diagonal entries count twice: they are released times √2, and carry half the variance.
 
 Rows become integers before they are multiplied, so what one row can change is exact, and nothing that a question brings
-makes it less. Sums are rounded to multiples of 2⁻ᵍ and get discrete Gaussian noise, drawn by OpenDP from the operating system's
-randomness: floating-point noise would betray a value by its last digits.
+makes it less. Sums are rounded to multiples of 2⁻ᵍ and get discrete Gaussian noise, drawn by OpenDP from the operating
+system's randomness: floating-point noise would betray a value by its last digits.
 """
 
 import math

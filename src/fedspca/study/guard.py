@@ -29,7 +29,7 @@ def keep_guard(folder: SiteFolder, socket: Path, listener: Listener, stop_asked:
 
     The socket may be used by the group that its folder belongs to.
     """
-    with serve(folder.endpoint(listener).handle, socket, mode=0o660):
+    with folder.alone(), serve(folder.endpoint(listener).handle, socket, mode=0o660):
         stop_asked.wait()
 
 
@@ -52,7 +52,8 @@ def keep_connected(
     invitation = folder.invitation
     endpoint = folder.endpoint(listener)
     # a socket's path must be short, and its folder the owner's alone
-    with tempfile.TemporaryDirectory(prefix="fedspca-", dir=os.environ.get("XDG_RUNTIME_DIR")) as home:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    with folder.alone(), tempfile.TemporaryDirectory(prefix="fedspca-", dir=runtime) as home:
         socket = Path(home) / "guard"
         with serve(endpoint.handle, socket):
             flower = folder.path / "flower"
