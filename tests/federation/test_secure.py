@@ -235,7 +235,7 @@ def test_masked_vectors_look_uniform_and_hold_no_term():
     arrays = {**frame_arrays(Frame(np.zeros(D), np.ones(D), np.zeros((D, 0)))), "directions": directions}
     for number in range(30):
         federation.sum(
-            Query("gram_product", {**arrays, "directions": directions * (1 + number)}, {"precision": "float64"})
+            Query("gram_product", {**arrays, "directions": np.roll(directions, number, 1)}, {"precision": "float64"})
         )
     seen = np.concatenate([message.arrays["vector"].view(np.uint8) for _, message in channel.replies("masked")])
     counts = np.bincount(seen, minlength=256)
@@ -401,7 +401,7 @@ def test_sites_that_are_asked_different_things_have_masks_that_do_not_cancel():
         contents = asked(ready, query, codings)
         for name in list(contents)[1:]:
             fields, arrays = contents[name]
-            contents[name] = (fields, {**arrays, "directions": np.zeros((d, d))})
+            contents[name] = (fields, {**arrays, "directions": np.eye(d)[:, ::-1]})
         return contents
 
     federation._questions = differently

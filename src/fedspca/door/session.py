@@ -116,7 +116,7 @@ class Session:
 
 
 def _below(term: NDArray[np.floating], limit: float) -> bool:
-    return bool(np.all(np.abs(term) < limit))  # neither NaN nor infinity is below any
+    return bool(np.all(np.abs(term.astype(np.float64)) < limit))  # neither NaN nor infinity is below any
 
 
 Handler: TypeAlias = Callable[[Session, Message], Message]
