@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,3 +90,23 @@ def only_one(path: Path, *, wait: bool = True) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def spreadsheet_safe(text: str) -> str:
+    """Return a text that no spreadsheet computes: one that begins like a formula gets an apostrophe in front.
+
+    Spreadsheets look past blanks, line breaks and marks that cannot be seen, and some take a full-width sign for the
+    ordinary one. In a study between institutions texts come from others. A number stays a number.
+    """
+    try:
+        float(text)
+    except ValueError:
+        pass
+    else:
+        return text
+    seen = unicodedata.normalize("NFKC", text)
+    hidden = 0
+    while hidden < len(seen) and unicodedata.category(seen[hidden])[0] in "CZ":  # control, format, separators
+        hidden += 1
+    begins = text[:1] in ("\t", "\r", "\n") or seen[hidden : hidden + 1] in tuple("=+-@|%−")
+    return f"'{text}" if begins else text

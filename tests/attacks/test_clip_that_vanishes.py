@@ -96,7 +96,9 @@ NOISE = {"sigma": 1e3, "grid": 20, "among": 1}
     [
         (Query("private_product", {**STATED, "directions": np.eye(D)}, {**NOISE, "clip": 3.0}), "clip is not"),
         (
-            Query("private_product", {**STATED, "scale": np.full(D, 9.0), "directions": np.eye(D)}, {**NOISE, "clip": 2.0}),
+            Query(
+                "private_product", {**STATED, "scale": np.full(D, 9.0), "directions": np.eye(D)}, {**NOISE, "clip": 2.0}
+            ),
             "scale is not",
         ),
         (

@@ -26,7 +26,7 @@ def test_without_the_rule_the_largest_site_is_found_by_bisection(monkeypatch):
     monkeypatch.setattr(session, "MOST_FAILURES", 10**9)
     federation = masked(sites())
     exponent = 0
-    # whether rows·2^e fits: each power of two tells a bit, and finer bounds follow from coarser roundings of other terms
+    # whether rows·2^e fits: each power of two tells a bit, and coarser roundings of other terms tell the rest
     while not fails(with_coding(federation, rows=Coding(1, exponent)), Query("moments")):
         exponent += 1
     bound = Coding(1, exponent).limit(3)

@@ -37,7 +37,10 @@ def test_without_the_defence_every_sites_own_matrix_follows(monkeypatch):
         query = step(seed, 1e6, z=z)
         off = np.eye(D) - z @ z.T
         answer = federation.sum(query)["consensus"]
-        starts = [starting_point(f"s{k}", Frame(*(query.arrays[n] for n in ("mean", "scale", "removed"))), query) for k in range(3)]
+        starts = [
+            starting_point(f"s{k}", Frame(*(query.arrays[n] for n in ("mean", "scale", "removed"))), query)
+            for k in range(3)
+        ]
         equations.append(np.hstack([np.kron(off, start.T) for start in starts]) * 2 / 1e6)
         right.append((off @ answer).ravel())
     found = np.linalg.lstsq(np.vstack(equations), np.concatenate(right), rcond=None)[0].reshape(3, D, D)

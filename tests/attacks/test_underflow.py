@@ -23,7 +23,9 @@ def tables():
 def question(scale=1.0, **arrays):
     directions = np.zeros((D, 1))
     directions[0] = 1.0
-    return Query("gram_product", {**frame(D, scale=scale), "directions": directions, **arrays}, {"precision": "float64"})
+    return Query(
+        "gram_product", {**frame(D, scale=scale), "directions": directions, **arrays}, {"precision": "float64"}
+    )
 
 
 def test_without_the_defence_only_the_outlier_is_left_in_the_sum():

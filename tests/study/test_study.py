@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from fedspca import ExactSPCA, SchemaMismatch
 from fedspca.cli.app import app
+from fedspca.door.agreement import roster_phrase
 from fedspca.federation import FederationError
 from fedspca.federation.channel import LocalChannel
 from fedspca.fit.settings import FitSettings
@@ -395,9 +396,11 @@ class TestCommands:
             assert words in said
         digest = folder.agreement().hash
         assert "does not begin with" in run("site", "approve", "--site", "north", "--hash", "zz", code=1)
-        run("site", "approve", "--site", "north", given="n\n", code=1)
+        phrase = roster_phrase(folder.agreement())
+        assert phrase in said
+        run("site", "approve", "--site", "north", given=f"{phrase}\nn\n", code=1)
         assert SiteFolder(files / "north").store.approved(digest) is None
-        assert digest in run("site", "approve", "--site", "north", "--hash", digest[:8], given="y\n")
+        assert digest in run("site", "approve", "--site", "north", "--hash", digest[:8], given=f"{phrase}\ny\n")
         assert json.loads(run("site", "show", "--site", "north", "--json"))["approved"] is True
         assert json.loads(run("site", "show", "--site", "north", "--json"))["objections"] == []
         assert "Withdrawn" in run("site", "approve", "--site", "north", "--withdraw")
@@ -482,7 +485,10 @@ class TestCommands:
             assert words in said
 
 
-@pytest.mark.parametrize("given", [{}, {"solver": "faspca", "nonzero": None, "lam": 5.0, "max_rounds": 6}])
+FASPCA_TOO = {"solver": "faspca", "nonzero": None, "lam": 5.0, "max_rounds": 6, "consensus_under_masks": True}
+
+
+@pytest.mark.parametrize("given", [{}, FASPCA_TOO])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_masked_studies_give_what_plain_ones_do_and_are_resumed(files, given):
     data = FitSettings(files=tuple(str(files / f"{name}.csv") for name in SITES))
