@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check drill bench wheel clean
+.PHONY: demo test check fuzz drill bench wheel clean
 
 demo: .venv/.core
 	$(BIN)/python -m fedspca.demo build/demo.html
@@ -16,6 +16,11 @@ check: .venv/.check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Altered inputs to every decoder and to a site's door, for so long: make fuzz SECONDS=600. A test does it for seconds.
+SECONDS ?= 60
+fuzz: .venv/.test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz/decoders.py $(SECONDS)
 
 # What needs more than Python: the report in a browser (Debian's chromium and chromium-driver), and Flower's processes.
 drill: .venv/.test

@@ -113,7 +113,7 @@ class Audit:
         if self._path is None:
             yield from self._lines
         elif self._path.exists():
-            with self._path.open(encoding="utf-8") as file:
+            with self._path.open(encoding="utf-8", errors="replace") as file:  # what was altered breaks the chain
                 for number, text in enumerate(file, 1):
                     if text.endswith("\n"):  # else it is being written, or never was to its end
                         yield _parsed(self._path, number, text)

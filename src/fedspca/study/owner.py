@@ -80,7 +80,7 @@ def read_policy(path: Path) -> Policy:
         content = tomllib.loads(POLICY) | tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"{path}: there is no policy. Write one with: fedspca site init") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: it is not valid TOML. ({error})") from None
     for name, value in content.items():
         if name not in KINDS:
