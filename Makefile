@@ -20,7 +20,7 @@ check: .venv/.check
 # Altered inputs to every decoder and to a site's door, for so long: make fuzz SECONDS=600. A test does it for seconds.
 SECONDS ?= 60
 fuzz: .venv/.test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz/decoders.py $(SECONDS)
+	PYTHONPATH=tests OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz/decoders.py $(SECONDS)
 
 # What needs more than Python: the report in a browser (Debian's chromium and chromium-driver), and Flower's processes.
 drill: .venv/.test

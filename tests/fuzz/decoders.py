@@ -1,6 +1,6 @@
 """Throw altered inputs at every decoder and at the door: whatever comes, the error is one that says what is wrong.
 
-``make fuzz SECONDS=600``, or ``python tests/fuzz/decoders.py 600 [SEED]``. A failure is printed with the seed that
+``make fuzz SECONDS=600``, or ``PYTHONPATH=tests python tests/fuzz/decoders.py 600 [SEED]``. A failure is printed with the seed that
 repeats it.
 """
 
@@ -16,8 +16,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-
-sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 from fedspca import ExactSPCA, Query, Site
 from fedspca.data.schema import Schema
@@ -188,8 +186,8 @@ class Fuzzer:
 
     def targets(self):
         """Return every target by name."""
-        names = "wire split agreements schemas papers policies models journals logs letters masked".split()
-        return {name: getattr(self, name) for name in names}
+        names = ["wire", "split", "agreements", "schemas", "papers", "policies", "models", "journals", "logs"]
+        return {name: getattr(self, name) for name in [*names, "letters", "masked"]}
 
 
 def typed(error, name):
