@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check fuzz drill bench wheel clean
+.PHONY: demo test check fuzz mutants drill bench wheel clean
 
 demo: .venv/.core
 	$(BIN)/python -m fedspca.demo build/demo.html
@@ -21,6 +21,10 @@ check: .venv/.check
 SECONDS ?= 60
 fuzz: .venv/.test
 	PYTHONPATH=tests OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz/decoders.py $(SECONDS)
+
+# Do the tests of a module notice bugs in it? make mutants WHICH=linalg/certificate. Survivors are in tests/mutants.
+mutants: .venv/.test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.mutants $(WHICH)
 
 # What needs more than Python: the report in a browser (Debian's chromium and chromium-driver), and Flower's processes.
 drill: .venv/.test

@@ -110,7 +110,7 @@ def started(folder: StudyFolder, *, simulated: bool) -> Iterator[Engine]:
         yield engine
     finally:
         for person in people:
-            person.send_signal(2)
+            person.terminate()
         for person in people:
             person.wait()
         engine.stop()
@@ -139,6 +139,6 @@ def _rounds(folder: StudyFolder) -> list[float]:
 
 
 def _questions(folder: StudyFolder) -> int:
-    """Count the exchanges of the run: the fit's rounds and what is asked after it; proposing the terms is one too."""
+    """Count the exchanges of the run: the fit's rounds and what is asked after it; proposing the agreement is one too."""
     facts = SparsePCAModel.load(folder.model).facts
     return len(facts["history"]) + len(facts["asked_after"])

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedspca import ExactSPCA, LocalFederation, Site
 from fedspca.dp.accounting import Budget
 from fedspca.dp.ledger import Ledger
-from fedspca.federation.private import multiplier_of, on_terms
+from fedspca.federation.private import multiplier_of, under_agreement
 from fedspca.federation.secure import secure_federation
 
 Array = NDArray[np.float64]
@@ -66,7 +66,7 @@ def compare(d: int, n: int, blocks: tuple[int, int], seed: int) -> dict[str, flo
     for site in sites:
         site.ledger = Ledger(Budget(**SETTINGS))
     masked = secure_federation(sites, privacy={**SETTINGS, "expected_rows": n})
-    federation = on_terms(masked, masked.agreement, print)
+    federation = under_agreement(masked, masked.agreement, print)
     found = {}
     sparse = ExactSPCA(2, n_nonzero=max(blocks))
     found["sparse, private"] = mean_cos2(sparse.fit_federation(federation).components_.T, truth)

@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 
 from fedspca.flower.certificates import Certificates, make_certificates, make_node_key
-from fedspca.flower.commands import free_port, supernode_command
+from fedspca.flower.commands import executor_command, free_port
 from fedspca.flower.control import SuperLinkControl
 from fedspca.flower.processes import Process, start_gateway, start_superlink
 from fedspca.flower.relay import serve
+from fedspca.study.flower_app import APP
 
 SERVER = '''\
 """The coordinator's side of a drill."""
@@ -49,7 +50,7 @@ def body(channel, report, given):
 
 PYPROJECT = """\
 [project]
-name = "{name}"
+name = "fedspca-study"
 version = "0.1.0"
 description = "a drill"
 license = "BSD-3-Clause"
@@ -67,7 +68,7 @@ given = "{{}}"
 def write_drill(folder: Path, body: str, client: str = "fedspca.study.client_app:app", **modules: str) -> Path:
     """A Flower app whose ServerApp runs ``body(channel, report, given)``."""
     folder.mkdir(parents=True)
-    (folder / "pyproject.toml").write_text(PYPROJECT.format(name=folder.name, client=client))
+    (folder / "pyproject.toml").write_text(PYPROJECT.format(client=client))
     (folder / "drill_server.py").write_text(SERVER + textwrap.indent(textwrap.dedent(body), "    "))
     for name, code in modules.items():
         (folder / f"{name}.py").write_text(textwrap.dedent(code))
@@ -83,8 +84,8 @@ class DrillSite:
         self.private_key, self.public_key = make_node_key(folder)
         self._answer = handle or (lambda letter: letter)
         self.guard = serve(self._handle, folder / "s")
-        command = supernode_command(address, authority, self.private_key, free_port(), folder / "s")
-        self.supernode = Process("supernode", command, folder, folder / "home")
+        command = executor_command(address, authority, self.private_key, folder / "s", APP, tied=True)
+        self.supernode = Process("supernode", command, folder, folder / "home", tied=True)
 
     def _handle(self, letter: bytes) -> bytes:
         if letter == b"hello":
@@ -129,9 +130,7 @@ class DrillStudy:
         self.superlink, self.port = start_superlink(folder / "study", self.certificates)
         self.gateway = start_gateway(folder / "study", self.certificates, free_port(), self.port, host="127.0.0.1")
         self.address = f"127.0.0.1:{self.gateway.command[self.gateway.command.index('--port') + 1]}"
-        self.control = SuperLinkControl(
-            folder / "study" / "home", f"127.0.0.1:{self.port}", self.certificates.authority
-        )
+        self.control = SuperLinkControl(f"127.0.0.1:{self.port}", self.certificates.authority)
 
     def site(self, name: str, handle=None, *, register=True, start=True, authority=None, address=None) -> DrillSite:
         authority, address = authority or self.certificates.authority, address or self.address

@@ -49,14 +49,14 @@ def test_agreement_from_sums_equals_agreement_from_loadings_once_signs_agree():
     loadings = np.array([base + 0.1 * rng.standard_normal((2, 8)) for _ in range(5)])
     loadings /= np.linalg.norm(loadings, axis=2, keepdims=True)
     total = loadings.sum(axis=0).T
-    assert np.isclose(metrics.mean_cosine(total, np.full(2, 5.0), 5), metrics.agreement(loadings))
+    assert np.isclose(metrics.mean_cosine(total, np.full(2, 5.0), 5), metrics.alignment(loadings))
     flipped = loadings * np.array([1, -1, 1, 1, -1])[:, None, None]
-    assert np.isclose(metrics.agreement(flipped), metrics.agreement(loadings))
-    assert metrics.agreement(loadings[:1]) == metrics.mean_cosine(total, np.ones(2), 1) == 1.0
+    assert np.isclose(metrics.alignment(flipped), metrics.alignment(loadings))
+    assert metrics.alignment(loadings[:1]) == metrics.mean_cosine(total, np.ones(2), 1) == 1.0
 
 
 def test_shapes_are_checked():
     with pytest.raises(ValueError, match="n_components, n_features"):
         metrics.n_nonzeros(np.zeros((2, 2, 2)))
     with pytest.raises(ValueError, match="n_workers"):
-        metrics.agreement(np.zeros((2, 2)))
+        metrics.alignment(np.zeros((2, 2)))

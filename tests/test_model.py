@@ -1,11 +1,14 @@
+import csv
+import hashlib
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fedspca import FASPCA, ExactSPCA
-from fedspca.model import InvalidModel, SparsePCAModel
+from fedspca import FASPCA, ExactSPCA, __version__
+from fedspca.model import InvalidModel, SparsePCAModel, _plain
 from helpers.study_files import NAMES, frame, make_rows
 
 
@@ -35,6 +38,18 @@ def test_a_model_comes_back_as_it_was(fitted, saved):
     assert model.facts["note"] == "größe"
     explained = 1 - model.reconstruction_errors(rows).sum() / np.sum(model.standardised(rows) ** 2)
     assert explained == pytest.approx(fitted.score(frame(rows)))
+
+
+def test_a_model_whose_rounds_speak_of_an_agreement_still_loads(tmp_path):
+    # models written while the cosine between workers was called an agreement
+    rows = frame(make_rows())
+    fitted = FASPCA(1, lam=5.0, max_rounds=500).fit(rows, sites=np.arange(len(rows)) % 2)
+    model = SparsePCAModel.from_estimator(fitted)
+    history = [{"agreement" if k == "alignment" else k: v for k, v in r.items()} for r in model.facts["history"]]
+    replace(model, facts={**model.facts, "history": history}).save(tmp_path / "old")
+    again = SparsePCAModel.load(tmp_path / "old").to_estimator()
+    assert [r.alignment for r in again.history_] == [r.alignment for r in fitted.history_]
+    assert any(r.alignment is not None for r in again.history_)
 
 
 def test_the_same_fit_is_the_same_bytes(fitted, saved, tmp_path):
@@ -132,3 +147,227 @@ def test_the_loadings_as_csv(fitted, saved, tmp_path):
     table = pd.read_csv(tmp_path / "loadings.csv", index_col="feature")
     np.testing.assert_array_equal(table.to_numpy().T, fitted.components_)
     shutil.rmtree(saved)
+
+
+# -- the numbers, by definition ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def oblique():
+    """Components that are neither orthogonal nor of length one."""
+    rng = np.random.default_rng(1)
+    components = rng.standard_normal((3, 6))
+    components[0, :3] = 0.0
+    spread = rng.standard_normal((3, 3))
+    return SparsePCAModel(
+        components=components,
+        mean=rng.standard_normal(6),
+        scale=rng.uniform(0.5, 2.0, 6),
+        explained_variance=np.array([3.0, 2.0, 1.0]),
+        explained_variance_ratio=np.array([0.3, 0.2, 0.1]),
+        missing_share=np.zeros(6),
+        covariance=spread @ spread.T,
+        feature_names=tuple("abcdef"),
+        n_samples=20,
+        n_sites=2,
+        total_variance=10.0,
+    )
+
+
+def test_scores_of_oblique_components_give_the_rows_of_their_span_back(oblique):
+    """With Wᵀ in the place of the pseudo-inverse, rows would come back stretched and mixed."""
+    rng = np.random.default_rng(2)
+    weights = rng.standard_normal((7, 3))
+    rows = (weights @ oblique.components) * oblique.scale + oblique.mean
+    scores = oblique.transform(rows)
+    assert np.allclose(scores, weights @ oblique.components @ oblique.components.T)
+    assert np.allclose(oblique.inverse_transform(scores), rows)
+    assert np.allclose(oblique.inverse_transform(scores.tolist()), rows)
+    assert oblique.reconstruction_errors(rows).max() < 1e-20
+
+
+def test_of_other_rows_the_nearest_of_the_span_come_back_and_the_rest_is_the_error(oblique):
+    rows = np.random.default_rng(3).standard_normal((7, 6))
+    back = oblique.inverse_transform(oblique.transform(rows))
+    left = (rows - back) / oblique.scale
+    assert np.allclose(left @ oblique.components.T, 0.0)
+    assert np.allclose(oblique.reconstruction_errors(rows), (left**2).sum(axis=1))
+    assert np.allclose(oblique.standardised(rows), (rows - oblique.mean) / oblique.scale)
+
+
+def test_what_the_span_captures_does_not_depend_on_its_basis(oblique):
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((200, 6))
+    scores = rows @ oblique.components.T
+    basis = np.linalg.qr(oblique.components.T)[0]
+    found = replace(oblique, covariance=scores.T @ scores, total_variance=np.sum(rows**2)).captured_ratio
+    assert found == pytest.approx(np.sum((rows @ basis) ** 2) / np.sum(rows**2))
+
+
+def test_counts_and_correlations(oblique):
+    assert oblique.n_components == 3
+    assert oblique.nonzeros == [3, 6, 6]
+    spread = np.sqrt(np.diag(oblique.covariance))
+    expected = oblique.covariance / np.outer(spread, spread)
+    assert np.allclose(oblique.correlation, expected)
+    assert np.allclose(np.diag(oblique.correlation), 1.0)
+    silent = replace(oblique, covariance=np.diag([4.0, 0.0, 1.0]))
+    assert np.array_equal(silent.correlation, np.eye(3))
+
+
+def test_missing_values_stand_at_the_mean_where_they_were_allowed(oblique):
+    allowed = replace(oblique, facts={"max_missing": 0.2})
+    rows = np.random.default_rng(5).standard_normal((4, 6))
+    rows[1, 2] = np.nan
+    assert allowed.standardised(rows)[1, 2] == 0.0
+    assert np.allclose(
+        np.delete(allowed.standardised(rows), 1, axis=0),
+        np.delete(oblique.standardised(np.nan_to_num(rows)), 1, axis=0),
+    )
+    for facts in ({}, {"max_missing": 0.0}):
+        with pytest.raises(ValueError, match="for example in 'c', and the model was fitted without"):
+            replace(oblique, facts=facts).standardised(rows)
+
+
+@pytest.mark.parametrize("rows", [np.zeros(6), np.zeros((2, 5)), np.zeros((2, 7)), np.zeros((1, 2, 6))])
+def test_rows_of_another_shape_are_refused(oblique, rows):
+    with pytest.raises(ValueError, match=r"model's 6 features. Got shape \("):
+        oblique.standardised(rows)
+
+
+def test_an_estimator_without_names_or_a_covariance_gives_a_model_all_the_same():
+    fitted = ExactSPCA(2, n_nonzero=3, max_missing=0.1).fit(make_rows())
+    model = SparsePCAModel.from_estimator(fitted)
+    assert model.feature_names == tuple(f"x{j}" for j in range(8))
+    assert np.array_equal(model.covariance, np.diag(fitted.explained_variance_))
+    assert model.facts["max_missing"] == 0.1
+    assert model.facts["estimator"]["class"] == "ExactSPCA"
+    assert model.facts["estimator"]["params"]["n_nonzero"] == 3
+    assert "callbacks" not in model.facts["estimator"]["params"]
+    assert model.facts["stop_reason"] == fitted.stop_reason_.value
+    assert (model.n_samples, model.n_sites, model.total_variance) == (90, 1, fitted.total_variance_)
+    assert len(model.facts["history"]) == fitted.n_rounds_
+    assert all("seconds" not in record for record in model.facts["history"])
+    given = SparsePCAModel.from_estimator(fitted, covariance=[[1, 0], [0, 2]])
+    assert given.covariance.dtype == np.float64
+    again = model.to_estimator()
+    assert not hasattr(again, "feature_names_in_")
+    for name in (
+        "components_",
+        "mean_",
+        "scale_",
+        "explained_variance_",
+        "explained_variance_ratio_",
+        "missing_share_",
+    ):
+        assert np.array_equal(getattr(again, name), getattr(fitted, name))
+    for name in ("n_samples_", "n_sites_", "total_variance_", "n_features_in_", "objective_", "n_rounds_"):
+        assert getattr(again, name) == getattr(fitted, name), name
+    assert again.stop_reason_ is fitted.stop_reason_
+    assert again.n_components_ == 2
+    assert np.array_equal(again.constant_features_, fitted.constant_features_)
+    again.components_[0] = 0.0
+    assert model.components[0].any()  # the estimator has its own
+
+
+def test_an_estimator_that_this_version_does_not_have_is_named(oblique):
+    made = replace(oblique, facts={"estimator": {"class": "Magic", "params": {}}})
+    with pytest.raises(InvalidModel, match="no estimator called 'Magic'"):
+        made.to_estimator()
+
+
+def test_settings_are_kept_as_json_can_hold_them():
+    assert _plain(None) is None
+    assert [_plain(value) for value in (True, 3, 2.5, "x")] == [True, 3, 2.5, "x"]
+    assert type(_plain(np.int64(3))) is int
+    assert _plain(np.array([1.0, 2.0])) == [1.0, 2.0]
+    assert _plain((1, [2, np.float64(3.0)])) == [1, [2, 3.0]]
+    assert _plain(object()) is NotImplemented
+    assert _plain([1, object()]) is NotImplemented
+    assert _plain({1, 2}) is NotImplemented
+
+
+def test_a_folder_holds_numbers_and_a_manifest_that_others_may_read(saved):
+    assert sorted(path.name for path in saved.iterdir()) == sorted(
+        ["manifest.json", *(f"{name}.npy" for name in SparsePCAModel.ARRAYS)]
+    )
+    assert saved.stat().st_mode & 0o777 == 0o755
+    text = (saved / "manifest.json").read_bytes()
+    assert text.endswith(b"}\n")
+    assert text.isascii()
+    content = json.loads(text)
+    assert (content["format"], content["format_version"]) == ("fedspca-model", 1)
+    assert content["fedspca_version"] == __version__
+    assert text.decode().splitlines()[1] == ' "format": "fedspca-model",'
+    for name, checksum in content["arrays"].items():
+        assert hashlib.sha256((saved / f"{name}.npy").read_bytes()).hexdigest() == checksum
+
+
+def resigned(saved, **changes):
+    """A manifest that was changed by somebody who knows how it is sealed."""
+    content = json.loads((saved / "manifest.json").read_text()) | changes
+    content.pop("checksum", None)
+    text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    content["checksum"] = hashlib.sha256(text).hexdigest()
+    (saved / "manifest.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("array", [np.zeros(8, np.float32), np.full(8, np.nan), np.full(8, np.inf)])
+def test_arrays_must_hold_finite_numbers_in_double_precision(saved, array):
+    np.save(saved / "mean.npy", array)
+    arrays = json.loads((saved / "manifest.json").read_text())["arrays"]
+    arrays["mean"] = hashlib.sha256((saved / "mean.npy").read_bytes()).hexdigest()
+    resigned(saved, arrays=arrays)
+    with pytest.raises(InvalidModel, match=r"mean.npy must hold finite numbers in double"):
+        SparsePCAModel.load(saved)
+
+
+def test_what_a_manifest_says_comes_back(saved):
+    resigned(saved, n_samples=91, facts={"note": 1}, feature_names=list("abcdefgh"))
+    model = SparsePCAModel.load(saved)
+    assert (model.n_samples, model.facts, model.feature_names) == (91, {"note": 1}, tuple("abcdefgh"))
+
+
+@pytest.mark.parametrize("name", ["=x", "+x", "-x", "@x", "\tx", "\rx", "x=", "'x"])
+def test_names_that_a_spreadsheet_would_compute_get_an_apostrophe(oblique, tmp_path, name):
+    made = replace(oblique, feature_names=(name, *"bcdef"))
+    made.to_csv(tmp_path / "loadings.csv")
+    with (tmp_path / "loadings.csv").open(newline="", encoding="utf-8") as file:
+        header, first, *_ = csv.reader(file)
+    assert header == ["feature", "component 1", "component 2", "component 3"]
+    assert first[0] == (f"'{name}" if name[0] in "=+-@\t\r" else name)
+    assert [float(weight) for weight in first[1:]] == oblique.components[:, 0].tolist()
+
+
+@pytest.mark.parametrize("name", [*SparsePCAModel.ARRAYS, "feature_names"])
+def test_arrays_that_do_not_fit_together_are_refused(saved, name):
+    if name == "feature_names":
+        resigned(saved, feature_names=list("abcdefg"))
+    else:
+        array = np.load(saved / f"{name}.npy")
+        np.save(saved / f"{name}.npy", array[..., :-1] if name != "components" else array[0])
+        arrays = json.loads((saved / "manifest.json").read_text())["arrays"]
+        resigned(saved, arrays=arrays | {name: hashlib.sha256((saved / f"{name}.npy").read_bytes()).hexdigest()})
+    with pytest.raises(InvalidModel, match="do not fit together"):
+        SparsePCAModel.load(saved)
+
+
+def test_a_model_is_written_into_an_empty_folder_and_over_nothing_else(oblique, tmp_path):
+    (tmp_path / "empty").mkdir()
+    oblique.save(tmp_path / "empty")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(FileExistsError, match="something else is there"):
+        oblique.save(tmp_path / "file", overwrite=True)
+    with pytest.raises(FileExistsError, match="there is a model already"):
+        oblique.save(tmp_path / "empty")
+    assert np.array_equal(SparsePCAModel.load(tmp_path / "empty").components, oblique.components)
+
+
+@pytest.mark.parametrize("content", ["[]", "3", '{"format": "other", "format_version": 1}'])
+def test_a_manifest_of_something_else_is_refused(saved, content):
+    (saved / "manifest.json").write_text(content)
+    with pytest.raises(InvalidModel, match="not written by fedspca"):
+        SparsePCAModel.load(saved)
+    (saved / "manifest.json").write_bytes('{"größe": 1}'.encode())
+    with pytest.raises(InvalidModel, match="not JSON"):
+        SparsePCAModel.load(saved)

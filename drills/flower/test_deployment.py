@@ -10,7 +10,8 @@ import pytest
 from fedspca.flower.certificates import make_certificates
 from fedspca.flower.commands import FlowerProcessError, free_port
 from fedspca.flower.control import SuperLinkControl
-from fedspca.flower.processes import keep_supernode_running, start_gateway, tail
+from fedspca.flower.executor import CONNECTED
+from fedspca.flower.processes import keep_node_running, start_gateway, tail
 
 ROUND_TRIP = """
 sites = wait_for(channel, 3)
@@ -54,7 +55,7 @@ def test_three_sites_round_trip(study):
 
 def test_the_network_sees_fleet_and_no_control(study):
     # the same command that works on the SuperLink's own port finds nothing at the gateway
-    outside = SuperLinkControl(study.folder / "outside", study.address, study.certificates.authority)
+    outside = SuperLinkControl(study.address, study.certificates.authority)
     with pytest.raises(FlowerProcessError):
         outside.nodes()
     assert {node.status for node in study.control.nodes()} == {"online"}
@@ -79,13 +80,13 @@ def test_a_guard_that_is_down_is_named_at_once(study):
 
 
 class Watched:
-    """A site under ``keep_supernode_running``, and what it is told."""
+    """A site under ``keep_node_running``, and what it is told."""
 
     def __init__(self, site, address, authority):
         self.told, self._stop = [], threading.Event()
         arguments = (site.supernode, address, authority, self.told.append, self._stop)
         more = {"first_wait": 0.5}
-        self._thread = threading.Thread(target=keep_supernode_running, args=arguments, kwargs=more, daemon=True)
+        self._thread = threading.Thread(target=keep_node_running, args=arguments, kwargs=more, daemon=True)
         self._thread.start()
 
     def stop(self):
@@ -105,7 +106,7 @@ def test_an_unregistered_key_is_refused_and_let_in_once_registered(study):
     watched = Watched(site, study.address, study.certificates.authority)
     until(lambda: watched.told)
     assert watched.told[0] == "not connected: the coordinator has not registered this site's key yet"
-    assert "SuperNode ID" not in tail(site.supernode.log, 1000)
+    assert CONNECTED not in tail(site.supernode.log, 1000)
     node_id = study.control.register(site.public_key)
     until(lambda: watched.told[-1] == "connected")
     watched.stop()
@@ -119,7 +120,7 @@ def test_a_server_of_another_authority_is_not_spoken_to(study):
     until(lambda: "handshake error" in tail(site.supernode.log, 1000))
     watched.stop()
     assert all("not signed by this study's authority" in words for words in watched.told)
-    assert "SuperNode ID" not in tail(site.supernode.log, 1000)
+    assert CONNECTED not in tail(site.supernode.log, 1000)
     study.control.unregister(site.node_id)
 
 
@@ -137,7 +138,7 @@ def test_an_expired_certificate_is_not_spoken_to(study, tmp_path):
     finally:
         gateway.stop()
     assert all("has expired" in words for words in watched.told)
-    assert "SuperNode ID" not in tail(site.supernode.log, 1000)
+    assert CONNECTED not in tail(site.supernode.log, 1000)
     study.control.unregister(site.node_id)
 
 

@@ -48,7 +48,7 @@ def test_three_simulated_sites_round_trip(short_folder):
     folder = short_folder / "simulation"
     engine, port = start_simulation(folder)
     try:
-        control = SuperLinkControl(folder / "home", f"127.0.0.1:{port}", None)
+        control = SuperLinkControl(f"127.0.0.1:{port}", None)
         app = write_drill(folder / "app", BODY, "drill_site:app", drill_site=SITE)
         out = folder / "said.jsonl"
         settings = {"out": str(out), "given": json.dumps({"a": 'quo"ted'})}

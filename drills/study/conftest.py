@@ -124,7 +124,7 @@ class Institutions:
         self.approve()
 
     def approve(self):
-        """Every owner signs the terms as they now are."""
+        """Every owner signs the agreement as it now is."""
         agreement = self.folder.agreement()
         for name in self.sites:
             store = SiteFolder(self.home / name).store
@@ -158,9 +158,8 @@ class Institutions:
 
     def server_app(self):
         """The ids of the coordinator's own processes: those that run the solver."""
-        found = subprocess.run(["pgrep", "-f", "flwr-serverapp"], capture_output=True, text=True, check=False).stdout
-        mine = str(self.ports[1])
-        return [int(pid) for pid in found.split() if mine in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")]
+        pid = running(self.folder.flower, "conductor")
+        return [] if pid is None else [pid]
 
     def settle(self):
         """Whatever the test before left: no run goes on, and every site is here."""

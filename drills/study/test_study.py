@@ -63,9 +63,11 @@ def test_faspca_too(three):
 def test_replayed_altered_and_hostile_letters_are_refused_and_logged(three):
     """Handed to the guard at its own door, as whoever has taken over the server could."""
     three.change()
-    found = subprocess.run(["pgrep", "-af", "flower-supernode"], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        ["pgrep", "-af", "fedspca.flower.executor"], capture_output=True, text=True, check=True
+    ).stdout
     arguments = next(line for line in found.splitlines() if str(three.home / "north") in line)
-    door = arguments.split("socket=")[1].strip().strip("'\"")
+    door = arguments.split("--socket ")[1].split()[0]
     public = three.folder.agreement().sites["north"]
     coordinator = three.folder.identity
 

@@ -1,4 +1,4 @@
-"""How good loadings are: recovery, reconstruction, sparsity, explained variance, agreement.
+"""How good loadings are: recovery, reconstruction, sparsity, explained variance, alignment.
 
 Loadings are given as scikit-learn gives them, one component a row (r × d).
 """
@@ -67,7 +67,7 @@ def explained_variance_ratio(X: ArrayLike, components: ArrayLike) -> Array:
 def mean_cosine(total: Array, norms: Array, n_sites: int) -> float:
     """Average pairwise cosine of K sites' loadings, from Σw_i and the squared norms Σ‖w_i‖² of each column.
 
-    Σ_{i≠j}⟨w_i, w_j⟩ = ‖Σw_i‖² − Σ‖w_i‖², so agreement needs nobody's own loadings. One site agrees with itself.
+    Σ_{i≠j}⟨w_i, w_j⟩ = ‖Σw_i‖² − Σ‖w_i‖², so alignment needs nobody's own loadings. For one site it is 1.
     """
     if n_sites == 1:
         return 1.0
@@ -75,11 +75,11 @@ def mean_cosine(total: Array, norms: Array, n_sites: int) -> float:
     return float(np.mean(pairs))
 
 
-def agreement(loadings: ArrayLike) -> float:
+def alignment(loadings: ArrayLike) -> float:
     """Average over pairs of workers and over components of the absolute cosine; loadings are (K, r, d).
 
-    This is the paper's measure and needs every worker's loadings, so it serves simulations; fits record
-    :func:`mean_cosine`, which sums suffice for and which equals it once signs agree.
+    This is the paper's measure. It needs every worker's loadings, so only simulations use it. Fits record
+    :func:`mean_cosine`, which needs only sums and has the same value once the workers' signs are the same.
     """
     stacked = np.asarray(loadings, dtype=np.float64)
     if stacked.ndim != 3:

@@ -30,6 +30,7 @@ DAMAGED = (
     EOFError,
     MemoryError,
 )
+RENAMED = {"agreement": "alignment"}  # figures of a round that had another name in older models
 
 
 class InvalidModel(ValueError):
@@ -221,7 +222,7 @@ class SparsePCAModel:
         estimator.objective_ = self.facts["objective"]
         estimator.constant_features_ = np.array(self.facts["constant_features"], dtype=np.intp)
         estimator.stop_reason_ = StopReason(self.facts["stop_reason"])
-        estimator.history_ = [Round(**record, seconds=0.0) for record in self.facts["history"]]
+        estimator.history_ = [Round(**_renamed(record), seconds=0.0) for record in self.facts["history"]]
         estimator.n_rounds_ = len(estimator.history_)
         return estimator
 
@@ -377,6 +378,11 @@ def _plain(value: Any) -> Any:
         items = [_plain(item) for item in value]
         return NotImplemented if NotImplemented in items else items
     return NotImplemented
+
+
+def _renamed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a round under the names of today: older models call the alignment an agreement."""
+    return {RENAMED.get(name, name): value for name, value in record.items()}
 
 
 def plain_round(record: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import pytest
 
 from fedspca import __version__
 from fedspca.cli import app
-from fedspca.cli.output import cells, print_table, table
 
 
 def fedspca(*arguments):
@@ -32,11 +31,3 @@ def test_a_users_mistake_is_one_paragraph_without_markup(monkeypatch, capsys):
         app.run([])
     assert caught.value.code == 2
     assert capsys.readouterr().err.strip() == "Error: column '[bold]x[/bold]' is empty"
-
-
-def test_a_table_is_printed_whole_however_narrow_the_terminal(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "30")
-    keys = table(("site", "left"), ("key", "left"))
-    keys.add_row(*cells("north", "825d 56fc 9839 d61f ff25 b3f3 79b2 bd93 5694 c8a7"))
-    print_table(keys)
-    assert capsys.readouterr().out.splitlines()[1] == "north  825d 56fc 9839 d61f ff25 b3f3 79b2 bd93 5694 c8a7"

@@ -1,10 +1,11 @@
-import numpy as np
+import hashlib
+import json
+
 import pytest
 
 from fedspca import SchemaMismatch
-from fedspca.data.profile import Profile, oddities
-from fedspca.data.schema import Schema, agree, differences
-from helpers.study_files import make_rows
+from fedspca.data.columns import Feature
+from fedspca.data.schema import Difference, Schema, agree, differences
 
 
 def schema(*names, dtypes=None):
@@ -43,24 +44,103 @@ def test_a_schema_travels_and_shows_tampering():
         Schema.from_json("[]")
 
 
-def test_profiles_point_at_units_and_constants():
-    profiles = {}
-    for site, factor in (("a", 1.0), ("b", 1.0), ("c", 1000.0)):
-        rows = make_rows(seed=len(profiles))
-        rows[:, 2] *= factor
-        if site == "b":
-            rows[:, 5] = 3.0
-        profiles[site] = Profile.of(rows)
-    told = oddities([f"f{j}" for j in range(8)], profiles)
-    assert len(told) == 2
-    assert "'f2' is" in told[0]
-    assert "times larger at site 'c'" in told[0]
-    assert "'f5' has one value, or none, at site 'b'" in told[1]
-    assert oddities(["x"], {"a": profiles["a"]}) == []
+def test_the_hash_is_of_names_types_and_their_order():
+    """Two sites with the same hash can be analysed together as they are, so types must be in it."""
+    one = schema("x", "y")
+    assert one.hash == schema("x", "y").hash
+    others = [
+        schema("y", "x"),
+        schema("x"),
+        schema("x", "y", "z"),
+        schema("x", "y", dtypes=("number", "category")),
+        schema("x", "y", dtypes=("category", "number")),
+        schema("x,y"),
+        schema('x","y'),
+    ]
+    assert len({one.hash, *(other.hash for other in others)}) == 1 + len(others)
+    assert one.hash == hashlib.sha256(b'[["x","y"],["number","number"]]').hexdigest()
+    assert schema("ü").hash == hashlib.sha256('[["ü"],["number"]]'.encode()).hexdigest()
 
 
-def test_a_profile_counts_what_is_there():
-    profile = Profile.of(np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, 5.0]]))
-    np.testing.assert_allclose(profile.mean, [2, 5])
-    np.testing.assert_allclose(profile.spread, [np.sqrt(2), 0])
-    np.testing.assert_allclose(profile.missing, [1 / 3, 2 / 3])
+def test_features_of_a_table_are_numbers_or_categories():
+    found = Schema.of([Feature("age", "age", None, "float64"), Feature("sex=F", "sex", "F", "float64")])
+    assert found == Schema(("age", "sex=F"), ("number", "category"))
+
+
+def test_what_is_written_is_read_by_people_and_programs():
+    text = schema("größe", "x", dtypes=("number", "category")).to_json()
+    assert text.endswith("}\n")
+    assert "größe" in text
+    content = json.loads(text)
+    assert (content["format"], content["version"]) == ("fedspca-schema", 1)
+    assert content["features"] == [{"name": "größe", "dtype": "number"}, {"name": "x", "dtype": "category"}]
+    assert text.splitlines()[1] == ' "format": "fedspca-schema",'
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": "other"}, "does not know"),
+        ({"version": 2}, "does not know"),
+        ({"hash": "0"}, "changed after"),
+        ({"hash": None}, "changed after"),
+        ({"features": [{"name": "x", "dtype": "category"}, {"name": "y", "dtype": "number"}]}, "changed after"),
+        ({"features": [{"name": "x"}]}, "not a schema"),
+        ({"features": 3}, "not a schema"),
+    ],
+)
+def test_a_schema_that_was_changed_is_refused(change, words):
+    content = json.loads(schema("x", "y").to_json())
+    with pytest.raises(SchemaMismatch, match=words):
+        Schema.from_json(json.dumps(content | change))
+    del content[next(iter(change))]
+    with pytest.raises(SchemaMismatch):
+        Schema.from_json(json.dumps(content))
+
+
+def test_a_difference_says_in_sentences_what_it_is():
+    different = Difference("b", ("x", "y"), ("z",), ("w",), True)
+    assert different.fatal
+    assert different.sentences("a") == [
+        "site 'b' lacks 'x', 'y', which 'a' has",
+        "site 'b' has 'z', which 'a' lacks",
+        "site 'b' has another type for 'w'",
+        "site 'b' has its columns in another order; they are matched by name",
+    ]
+    assert Difference("b").sentences("a") == []
+    assert not Difference("b").fatal
+    assert not Difference("b", reordered=True).fatal
+    assert all(Difference("b", **{kind: ("x",)}).fatal for kind in ("missing", "extra", "retyped"))
+
+
+def test_every_difference_is_found_and_no_other():
+    sites = {
+        "a": schema("x", "y", "z"),
+        "same": schema("x", "y", "z"),
+        "fewer": schema("x", "z"),
+        "more": schema("x", "y", "w", "z"),
+        "turned": schema("z", "y", "x"),
+        "both": schema("z", "w", "x", dtypes=("category", "number", "number")),
+    }
+    assert differences(sites) == [
+        Difference("fewer", missing=("y",)),
+        Difference("more", extra=("w",)),
+        Difference("turned", reordered=True),
+        Difference("both", missing=("y",), extra=("w",), retyped=("z",), reordered=True),
+    ]
+    assert differences({"a": schema("x")}) == []
+
+
+def test_common_features_are_those_of_every_site_with_the_same_type():
+    sites = {
+        "a": schema("x", "y", "z", "w"),
+        "b": schema("w", "z", "y", "v", dtypes=("number", "category", "number", "number")),
+    }
+    names, told = agree(sites, common=True)
+    assert names == ("y", "w")
+    assert told[-1] == "left out, since not every site has them: 'x', 'z', 'v'"
+    assert len(told) == 5
+    assert agree({"a": schema("x", "y")}, common=True) == (("x", "y"), [])
+    many = {"a": schema(*(f"f{k}" for k in range(60))), "b": schema("f0")}
+    assert agree(many, common=True)[1][-1].count("'f") == 50
+    assert "and 9 more" in agree(many, common=True)[1][-1]

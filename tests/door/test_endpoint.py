@@ -1,8 +1,5 @@
-import contextlib
 import json
 import re
-import secrets
-import shutil
 
 import numpy as np
 import pytest
@@ -10,19 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedspca import Policy, Site
-from fedspca.door.agreement import InvalidAgreement, objections, owners_objections, read_agreement
 from fedspca.door.endpoint import Endpoint
 from fedspca.door.store import FolderStore
-from fedspca.letters.identity import Identity, InvalidSignature, fingerprint, signed_payload
-from fedspca.letters.wire import Message, WireError, decode, encode
+from fedspca.letters.identity import Identity, signed_payload
+from fedspca.letters.wire import Message, decode, encode
+from helpers.door import FRAME, RUN, D, letter, reply, rows
 from helpers.letters import COORDINATOR, KEYS, agreement_for, doors
-
-RUN = secrets.token_hex(16)
-D = 5
-
-
-def rows(seed=0, n=20):
-    return np.random.default_rng(seed).standard_normal((n, D))
 
 
 @pytest.fixture
@@ -32,18 +22,6 @@ def door():
     made = doors([site], agreement)["north"]
     made.study = agreement.hash
     return made
-
-
-def letter(door, kind="ask", number=1, run=RUN, arrays=None, signer=COORDINATOR, **fields):
-    heading = {"study": door.study, "run": run, "round": number, "sender": "coordinator"}
-    if kind == "ask":
-        heading |= {"query": "moments", "scalars": {}}
-    return signer.sign(encode(Message(kind, {**heading, **fields}, arrays or {})))
-
-
-def reply(door, *arguments, **given):
-    answer = door.handle(letter(door, *arguments, **given))
-    return decode(signed_payload(answer, door.identity.public, "the site"))
 
 
 def test_a_question_is_answered_with_terms_and_logged(door):
@@ -95,9 +73,6 @@ def test_letters_of_strangers_and_altered_ones_are_refused_and_logged(door):
         assert answer.fields["error"] == "InvalidSignature"
     assert [line["verdict"] for line in door.audit.lines()] == ["refused"] * len(strangers)
     assert int(door.site.snapshot()["answered"]) == 0
-
-
-FRAME = {"mean": np.zeros(D), "scale": np.ones(D), "removed": np.zeros((D, 0))}
 
 
 @pytest.mark.parametrize(
@@ -199,166 +174,6 @@ def test_what_was_not_agreed_is_not_answered():
     assert "approved 2 questions" in reply(made, number=3).fields["reason"]
 
 
-class TestFolder:
-    @pytest.fixture
-    def made(self, tmp_path):
-        site = Site("north", rows(), policy=Policy(min_sites=3))
-        others = [Site("south", rows(1)), Site("east", rows(2))]
-        agreement = agreement_for([site, *others], min_sites=3)
-        store = FolderStore(tmp_path, KEYS[0])
-        door = Endpoint(site, KEYS[0], COORDINATOR.public, store)
-        door.study, door.agreement, door.store = agreement.hash, agreement, store
-        return door
-
-    def propose(self, door, agreement=None):
-        text = np.frombuffer((agreement or door.agreement).text().encode(), np.uint8)
-        return reply(door, kind="propose", arrays={"agreement": text})
-
-    def test_nothing_is_answered_before_the_owner_approves_and_after_withdrawal(self, made):
-        assert "not approved" in reply(made).fields["reason"]
-        assert self.propose(made).fields["state"] == "not approved"
-        assert "not approved" in reply(made).fields["reason"]
-        made.store.approve(made.agreement)
-        assert self.propose(made).fields["state"] == "approved"
-        assert reply(made).kind == "terms"
-        made.store.withdraw(made.agreement)
-        assert "not approved" in reply(made, number=2).fields["reason"]
-
-    def test_an_approval_by_another_key_or_of_another_study_does_not_count(self, made, tmp_path):
-        self.propose(made)
-        FolderStore(tmp_path, Identity.new()).approve(made.agreement)
-        assert "not approved" in reply(made).fields["reason"]
-        other = agreement_for([made.site, Site("south", rows()), Site("east", rows())], min_sites=3, max_rounds=77)
-        made.store.propose(other)
-        made.store.approve(other)
-        self.propose(made)
-        shutil.copy(tmp_path / other.hash / "approval", tmp_path / made.study / "approval")
-        assert "not approved" in reply(made).fields["reason"]
-
-    def test_terms_that_were_edited_on_disk_are_not_the_approved_ones(self, made, tmp_path):
-        self.propose(made)
-        made.store.approve(made.agreement)
-        path = tmp_path / made.study / "agreement.json"
-        path.write_text(path.read_text().replace('"max_rounds": 5000', '"max_rounds": 9000'))
-        assert "not approved" in reply(made).fields["reason"]
-
-    def test_a_restarted_site_goes_on_with_the_same_bytes(self, made, tmp_path):
-        self.propose(made)
-        made.store.approve(made.agreement)
-        asked = {"query": "faspca_step", "arrays": {"z": np.eye(D)[:, :2], **FRAME, "start": np.eye(D)[:, :2]}}
-        scalars = {"rho": 5.0, "seed": 0, "deflation": "orthogonal"}
-        first = reply(made, number=1, scalars={**scalars, "iteration": 0}, **asked)
-        assert first.kind == "terms", first.fields
-        kept = made.handle(letter(made, number=1, scalars={**scalars, "iteration": 0}, **asked))
-        again = Endpoint(Site("north", rows()), KEYS[0], COORDINATOR.public, FolderStore(tmp_path, KEYS[0]))
-        again.study = made.study
-        assert again.handle(letter(made, number=1, scalars={**scalars, "iteration": 0}, **asked)) == kept
-        step = {"query": "faspca_step", "arrays": {"z": np.eye(D)[:, :2]}, "scalars": {**scalars, "iteration": 1}}
-        here, there = reply(made, number=2, **step), reply(again, number=2, **step)
-        assert here.kind == there.kind == "terms"
-        assert here.arrays["consensus"].tobytes() == there.arrays["consensus"].tobytes()
-
-    def test_a_state_that_was_altered_is_refused(self, made, tmp_path):
-        self.propose(made)
-        made.store.approve(made.agreement)
-        reply(made)
-        path = tmp_path / made.study / "state"
-        content = path.read_bytes()
-        for damaged in (content[:-3], content[:50] + bytes([content[50] ^ 1]) + content[51:], b""):
-            path.write_bytes(damaged)
-            with pytest.raises(WireError, match="cut off or altered"):
-                made.store.load(made.study)
-
-    def test_proposals_do_not_pile_up(self, made, tmp_path):
-        sites = [made.site, Site("south", rows()), Site("east", rows())]
-        for limit in range(10, 20):
-            assert self.propose(made, agreement_for(sites, min_sites=3, max_rounds=limit)).kind == "proposal"
-        assert len(made.store.studies()) == 1
-
-    @pytest.mark.parametrize(
-        ("terms", "words"),
-        [
-            ({"min_sites": 2}, "requires 3"),
-            ({"coordinator": KEYS[5].public}, "another coordinator"),
-            ({"sites": {"north": KEYS[4].public, "south": KEYS[1].public, "east": KEYS[2].public}}, "with its own key"),
-            ({"features": ("a", "b")}, "has 5 features and the study 2"),
-            ({"features": ("x1", "x0", "x2", "x3", "x4")}, "column 0 is 'x0'"),
-        ],
-    )
-    def test_terms_that_the_site_cannot_take_are_refused(self, made, terms, words):
-        from dataclasses import replace
-
-        answer = self.propose(made, replace(made.agreement, **terms))
-        assert answer.kind == "refused"
-        assert words in answer.fields["reason"]
-        assert made.store.studies() == []
-
-
-def test_objections_name_what_the_policy_refuses():
-    site = Site("north", rows())
-    agreement = agreement_for([site], max_rounds=100, max_components=30)
-    policy = Policy(
-        min_rows=50,
-        min_sites=2,
-        masking=True,
-        max_rounds=10,
-        max_components=5,
-        allowed_queries={"moments"},
-        epsilon=1.0,
-    )
-    found = " ".join(objections(agreement, policy, rows=20, features=site.feature_names))
-    for words in (
-        "fewer rows than the 50",
-        "1 sites",
-        "masks",
-        "curvature",
-        "100 questions",
-        "30 directions",
-        "differential privacy",
-    ):
-        assert words in found
-    assert objections(agreement, Policy(), rows=20, features=site.feature_names) == []
-    assert "not more than the 1 components" in owners_objections(agreement, rows=1)[0]
-    assert owners_objections(agreement, rows=2) == []
-
-
-@given(
-    st.binary(max_size=100)
-    | st.text(max_size=100)
-    | st.recursive(st.integers() | st.text(max_size=3), lambda i: st.dictionaries(st.text(max_size=3), i)).map(str)
-)
-def test_no_text_breaks_the_reading_of_terms(text):
-    with pytest.raises(InvalidAgreement):
-        read_agreement(text)
-
-
-@given(
-    st.sampled_from(
-        [
-            "study",
-            "coordinator",
-            "sites",
-            "features",
-            "fit",
-            "questions",
-            "max_rounds",
-            "masked",
-            "privacy",
-            "min_sites",
-            "on_dropout",
-            "deadline",
-            "version",
-        ]
-    ),
-    st.none() | st.integers(-5, 5) | st.text(max_size=3) | st.lists(st.integers(), max_size=2) | st.floats(),
-)
-def test_terms_with_a_wrong_part_are_refused_or_the_same_kind_of_terms(name, value):
-    content = json.loads(agreement_for([Site("north", rows())]).text())
-    content[name] = value
-    with contextlib.suppress(InvalidAgreement):
-        assert read_agreement(json.dumps(content)).text()
-
-
 def test_no_number_of_rows_travels_before_an_owner_approves():
     """A refusal that depended on what was proposed could be asked until it told how many rows there are."""
     from dataclasses import replace
@@ -404,37 +219,3 @@ def test_a_policy_made_stricter_after_the_approval_counts(tmp_path):
         door = Endpoint(Site("north", rows(), policy=policy), KEYS[0], COORDINATOR.public, store)
         door.study = agreement.hash
         assert reply(door).kind == kind
-
-
-def test_what_was_answered_is_remembered_after_a_withdrawal(tmp_path):
-    site = Site("north", rows())
-    agreement, other = agreement_for([site]), agreement_for([site], max_rounds=7)
-    store = FolderStore(tmp_path, KEYS[0])
-    store.propose(agreement)
-    store.approve(agreement)
-    door = Endpoint(site, KEYS[0], COORDINATOR.public, store)
-    door.study = agreement.hash
-    assert reply(door, number=3).kind == "terms"
-    store.withdraw(agreement)
-    store.propose(other)
-    store.approve(agreement)
-    again = Endpoint(Site("north", rows()), KEYS[0], COORDINATOR.public, store)
-    again.study = agreement.hash
-    assert "is over" in reply(again, number=2).fields["reason"]
-
-
-def test_keys_are_kept_and_known_by_their_fingerprint(tmp_path):
-    made = Identity.new()
-    made.save(tmp_path / "identity.key")
-    assert (tmp_path / "identity.key").stat().st_mode & 0o077 == 0
-    again = Identity.load(tmp_path / "identity.key")
-    assert again.public == made.public
-    assert again.fingerprint == fingerprint(made.public) != COORDINATOR.fingerprint
-    assert signed_payload(again.sign(b"hello"), made.public, "me") == b"hello"
-    (tmp_path / "other.key").write_text("no key")
-    with pytest.raises(ValueError, match="not a private key"):
-        Identity.load(tmp_path / "other.key")
-    with pytest.raises(ValueError, match="no such key"):
-        Identity.load(tmp_path / "none.key")
-    with pytest.raises(InvalidSignature, match="cannot be read"):
-        fingerprint("no key")

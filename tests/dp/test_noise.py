@@ -1,6 +1,5 @@
-"""Sensitivity, noise, the ledger, and an audit that must be able to fail."""
+"""Sensitivity, noise, and an audit that must be able to fail."""
 
-import json
 import math
 
 import numpy as np
@@ -13,35 +12,16 @@ from scipy.stats import beta, norm
 
 from fedspca import InvalidQuery, Query, Site, SiteRefusal
 from fedspca.dp import noise
-from fedspca.dp.accounting import Budget, Cost, Purpose, epsilon_of
-from fedspca.dp.ledger import BudgetSpent, Ledger
+from fedspca.dp.accounting import Budget, epsilon_of
+from fedspca.dp.ledger import Ledger
 from fedspca.dp.noise import packed, unpacked
-from fedspca.letters.audit import BrokenLog
 from fedspca.site.queries import QUERIES
 from fedspca.site.question import SiteData
-
-D = 3
-
-
-def silent(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", lambda scale, size: np.zeros(size))
-
-
-def query(name, d=D, clip=2.0, sigma=10.0, grid=24, among=1):
-    arrays = {"centre": np.full(d, 0.5), "scale": np.full(d, 2.0)}
-    scalars = {"sigma": sigma, "grid": grid, "among": among}
-    if name == "private_product":
-        arrays["directions"] = np.linalg.qr(np.random.default_rng(0).standard_normal((d, 2)))[0]
-    if name == "private_lengths":
-        arrays["edges"] = np.array([0.5, 1.0, 2.0, 4.0])
-    else:
-        scalars["clip"] = clip
-    if name in ("private_gram", "private_moments"):
-        scalars["offset"] = 0.3
-    return Query(name, arrays, scalars)
-
+from helpers.private import D, query, silent
 
 PRIVATE = sorted(name for name, question in QUERIES.items() if question.cost is not None)
+
+
 values = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 
@@ -145,9 +125,6 @@ def test_a_discrete_gaussian_is_as_near_to_a_rounded_one_as_is_charged():
         assert distance < 1 / (20 * steps**2)
 
 
-# -- the audit ---------------------------------------------------------------------------------------------------------
-
-
 def audited_epsilon(asked, delta, trials=1500, confidence=0.95):
     """A lower bound on ε, from how well a test tells rows with one more from rows without it."""
     rows = np.full((5, D), 0.5)
@@ -189,85 +166,165 @@ def test_the_audit_finds_no_more_than_was_promised_and_notices_missing_noise(mon
     assert audited_epsilon(asked, delta) > stated
 
 
-# -- the ledger --------------------------------------------------------------------------------------------------------
+# -- the sums, by definition -------------------------------------------------------------------------------------------
 
 
-def test_gaussians_compose_as_dp_accounting_says():
-    from dp_accounting import GaussianDpEvent
-    from dp_accounting.pld import PLDAccountant
-
-    accountant = PLDAccountant()
-    for multiplier in (8.0, 12.0, 20.0):
-        accountant.compose(GaussianDpEvent(multiplier))
-    ours = epsilon_of([Cost(8.0, 0.0), Cost(12.0, 0.0), Cost(20.0, 0.0)], 1e-6)
-    assert np.isclose(ours, accountant.get_epsilon(1e-6), rtol=1e-3)
+def shortened(rows, centre, scale, clip):
+    """The same in one line each: standardise as stated, then no row longer than ``clip``."""
+    seen = (np.where(np.isnan(rows), centre, rows) - centre) / scale
+    lengths = np.linalg.norm(seen, axis=1, keepdims=True)
+    return np.where(lengths > clip, seen * clip / np.maximum(lengths, 1e-300), seen)
 
 
-def test_a_release_without_noise_costs_everything():
-    assert epsilon_of([Cost(0.0, 0.0)], 1e-6) == math.inf
-    assert epsilon_of([Cost(5.0, 1e-3)], 1e-6) == math.inf
-    assert epsilon_of([Cost(5.0, 1e-9)], 1e-6) > epsilon_of([Cost(5.0, 0.0)], 1e-6)
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(3)
+    rows = 3.0 * rng.standard_normal((50, 4)) + 1.0
+    rows[4, 1] = rows[7, 0] = np.nan
+    return rows, rng.standard_normal(4), rng.uniform(0.5, 3.0, 4)
 
 
-def test_the_ledger_refuses_at_the_limit_and_survives_a_restart(tmp_path):
-    path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(Budget(1.0, 1e-6), path)
-    ledger.charge(Cost(8.0, 0.0), "private_gram", "a")
-    spent = ledger.spent()
-    assert 0.4 < spent < 0.6
-    again = Ledger(Budget(1.0, 1e-6), path)
-    assert again.spent() == spent
-    with pytest.raises(BudgetSpent, match="owner allows 1"):
-        again.charge(Cost(4.3, 0.0), "private_gram", "b")
-    assert again.spent() == spent
-    again.charge(Cost(5.5, 0.0), "private_gram", "c")
-    assert again.content()["epsilon"] <= 1.0
-    assert [line["what"] for line in again.content()["releases"]] == ["private_gram"] * 2
+def test_rows_are_centred_scaled_and_shortened(table):
+    found = np.vstack(list(noise.clipped_rows(*table, 2.0)))
+    assert np.allclose(found, shortened(*table, 2.0))
+    lengths = np.linalg.norm(found, axis=1)
+    assert lengths.max() <= 2.0 * (1 + 1e-12)
+    assert lengths.min() < 1.9  # short ones are left as they are
 
 
-@pytest.mark.parametrize("how", ["change", "remove the last", "remove the first"])
-def test_a_ledger_that_was_tampered_with_pays_for_nothing(tmp_path, how):
-    path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(Budget(5.0, 1e-6), path)
-    for question in "abc":
-        ledger.charge(Cost(20.0, 0.0), "private_gram", question)
-    lines = path.read_text().splitlines()
-    if how == "change":
-        lines[1] = json.dumps({**json.loads(lines[1]), "multiplier": 1e6})
-    else:
-        del lines[-1 if how == "remove the last" else 0]
-        if how == "remove the last":
-            del lines[-1]
-    path.write_text("".join(f"{line}\n" for line in lines))
-    with pytest.raises(BudgetSpent, match="tampered"):
-        ledger.charge(Cost(20.0, 0.0), "private_gram", "d")
-    with pytest.raises(BrokenLog):
-        Ledger(Budget(5.0, 1e-6), path)
+def test_a_row_at_the_centre_stays_there():
+    (found,) = noise.clipped_rows(np.full((2, 3), 0.5), np.full(3, 0.5), np.ones(3), 2.0)
+    assert np.array_equal(found, np.zeros((2, 3)))
 
 
-def test_a_study_has_a_limit_of_its_own_and_pays_once_for_an_answer():
-    ledger = Ledger(Budget(10.0, 1e-6))
-    purpose = Purpose("study", "run", 1, Budget(1.0, 1e-6), 1)
-    ledger.charge(Cost(5.0, 0.0), "private_gram", "a", purpose)
-    ledger.charge(Cost(5.0, 0.0), "private_gram", "a", purpose)  # the site was stopped before the answer left
-    assert len(list(ledger.entries())) == 1
-    later = Purpose("study", "run", 2, Budget(1.0, 1e-6), 1)
-    with pytest.raises(BudgetSpent, match="study may spend 1"):
-        ledger.charge(Cost(5.0, 0.0), "private_gram", "a", later)
-    other = Purpose("another", "run", 2, Budget(1.0, 1e-6), 1)
-    ledger.charge(Cost(5.0, 0.0), "private_gram", "a", other)
-    assert ledger.spent("study") < ledger.spent()
+def test_a_value_beyond_all_bounds_is_held_before_it_is_squared():
+    (found,) = noise.clipped_rows(np.array([[1e60, 0.0]]), np.zeros(2), np.array([1e-300, 1.0]), np.inf)
+    assert np.array_equal(found, [[1e150, 0.0]])
+    (found,) = noise.clipped_rows(np.array([[-1e60, 0.0]]), np.zeros(2), np.array([1e-300, 1.0]), np.inf)
+    assert np.array_equal(found, [[-1e150, 0.0]])
 
 
-def test_a_site_with_a_ledger_answers_nothing_without_noise_and_a_site_without_one_nothing_with_it():
-    site = Site("s", np.ones((3, D)))
-    with pytest.raises(SiteRefusal, match="no ledger"):
-        site.answer(query("private_gram"))
-    site.ledger = Ledger(Budget(5.0, 1e-6))
-    with pytest.raises(SiteRefusal, match="only answers with noise"):
-        site.answer(Query("moments"))
-    with pytest.raises(SiteRefusal, match="noise of 4 sites was counted on"):
-        site.answer(query("private_gram", among=4))
-    assert not list(site.ledger.entries())
-    site.answer(query("private_gram", sigma=50.0))
-    assert len(list(site.ledger.entries())) == 1
+@pytest.mark.parametrize("room", [1, 64, 96, 1 << 20])
+def test_sparse_rows_come_in_blocks_of_any_size_and_none_is_lost(table, monkeypatch, room):
+    rows, centre, scale = table
+    monkeypatch.setattr(noise, "BLOCK_BYTES", room)
+    sparse = sp.csr_array(np.nan_to_num(rows, nan=0.0))
+    blocks = list(noise.clipped_rows(sparse, centre, scale, 2.0))
+    assert max(len(block) for block in blocks) == max(1, min(50, room // 32))
+    assert np.allclose(np.vstack(blocks), shortened(sparse.toarray(), centre, scale, 2.0))
+
+
+def test_the_sums_are_those_of_their_definitions(table):
+    rows, centre, scale = table
+    a, b = shortened(rows, centre, scale, 2.0), 0.7
+    whole = np.hstack([a, np.full((50, 1), b)])
+    assert np.allclose(noise.augmented_gram(rows, centre, scale, 2.0, b), whole.T @ whole)
+    moments = np.concatenate([(a**2).sum(axis=0), np.sqrt(2) * b * a.sum(axis=0), [b**2 * 50]])
+    assert np.allclose(noise.first_moments(rows, centre, scale, 2.0, b), moments)
+    q = np.linalg.qr(np.random.default_rng(1).standard_normal((4, 2)))[0]
+    assert np.allclose(noise.clipped_product(rows, centre, scale, 2.0, q), a.T @ a @ q)
+
+
+def test_sums_over_many_blocks_are_those_over_one(table, monkeypatch):
+    rows, centre, scale = table
+    q = np.linalg.qr(np.random.default_rng(1).standard_normal((4, 2)))[0]
+
+    def sums():
+        return [
+            noise.augmented_gram(rows, centre, scale, 2.0, 0.7),
+            noise.first_moments(rows, centre, scale, 2.0, 0.7),
+            noise.clipped_product(rows, centre, scale, 2.0, q),
+            noise.length_counts(rows, centre, scale, np.array([1.0, 4.0, 9.0])),
+        ]
+
+    at_once = sums()
+    monkeypatch.setattr("fedspca.linalg.operators.BLOCK_BYTES", 64)
+    assert len(list(noise.clipped_rows(rows, centre, scale, 2.0))) > 1
+    for one, other in zip(at_once, sums(), strict=True):
+        assert np.allclose(one, other)
+
+
+def test_rows_are_counted_by_length_and_those_above_all_edges_in_the_last_place():
+    rows = np.array([[0.0], [0.5], [1.0], [-1.5], [2.0], [3.0], [100.0]])
+    counts = noise.length_counts(rows, np.zeros(1), np.ones(1), np.array([1.0, 2.0, 4.0]))
+    assert np.array_equal(counts, [2, 2, 3])
+    assert np.array_equal(noise.length_counts(rows[:2], np.zeros(1), np.ones(1), np.array([1.0, 2.0, 4.0])), [2, 0, 0])
+
+
+def test_a_symmetric_matrix_of_any_size_is_packed_row_by_row():
+    vector = packed(np.array([[1.0, 2.0], [2.0, 3.0]]))
+    assert np.allclose(vector, [1.0, 2.0 * np.sqrt(2), 3.0])
+    for size in (1, 2, 3, 7, 30):
+        matrix = np.random.default_rng(size).standard_normal((size, size))
+        assert np.allclose(unpacked(packed(matrix + matrix.T)), matrix + matrix.T)
+
+
+# -- what a release costs ----------------------------------------------------------------------------------------------
+
+
+def test_a_release_costs_its_noise_over_what_a_row_and_rounding_can_change():
+    unit = 2.0**-24
+    found = noise.cost(100, 4.0, 12.0, 24, 3)
+    assert found.multiplier == pytest.approx(12.0 / (4.0 * 1.001 + unit * 10.0), rel=1e-12)
+    assert math.isclose(found.slack, 100 / (20.0 * (12.0 / math.sqrt(3) / unit) ** 2), rel_tol=1e-12)
+    coarse = noise.cost(1, 1e-6, 2.0**20, 0, 1)  # here rounding is all that changes
+    assert coarse.multiplier == pytest.approx(2.0**20 / (1 + 1e-6 * 1.001), rel=1e-12)
+    assert math.isclose(coarse.slack, 1 / (20.0 * 2.0**40))
+    assert noise.cost(1, 1.0, 12.0, 24, 0) == noise.cost(1, 1.0, 12.0, 24, 1)
+
+
+def test_a_release_of_nothing_or_on_no_grid_or_on_a_coarse_one_has_no_price():
+    with pytest.raises(ValueError, match="nothing to release"):
+        noise.cost(0, 1.0, 12.0, 24, 1)
+    with pytest.raises(ValueError, match="on no grid"):
+        noise.cost(1, 1.0, 12.0, 201, 1)
+    assert noise.cost(1, 1.0, 12.0, 200, 1).multiplier > 0
+    assert noise.cost(1, 1.0, 1.0, 20, 1).multiplier > 0  # 2²⁰ units in a standard deviation
+    with pytest.raises(ValueError, match="too coarse"):
+        noise.cost(1, 1.0, 1.0, 19, 1)
+    with pytest.raises(ValueError, match="too coarse"):
+        noise.cost(1, 1.0, 1.0, 20, 4)
+    assert noise.cost(1, 1.0, 1.0, 21, 4).multiplier > 0
+
+
+# -- the noise itself --------------------------------------------------------------------------------------------------
+
+
+def test_values_are_rounded_to_the_grid_and_cut_off_far_out(monkeypatch):
+    silent(monkeypatch)
+    assert np.array_equal(noise.noised(np.array([[0.3, -0.3], [1.0, 0.55]]), 1.0, 2), [[0.25, -0.25], [1.0, 0.5]])
+    far = noise.noised(np.array([1e30, -1e30]), 1.0, 2)
+    assert np.array_equal(far, [2.0**49, -(2.0**49)])
+
+
+def test_noise_too_large_for_whole_numbers_in_a_double_is_refused(monkeypatch):
+    silent(monkeypatch)
+    largest = 2.0**52 / 20  # so that 20 standard deviations are still exact
+    assert noise.noised(np.zeros(1), np.nextafter(largest, 0), 0) == 0
+    for sigma, grid in ((largest, 0), (largest / 2, 1)):
+        with pytest.raises(ValueError, match="too fine"):
+            noise.noised(np.zeros(1), sigma, grid)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 7, 8, 9, 23])
+def test_as_many_draws_as_are_asked_for_however_they_are_shared_out(monkeypatch, size):
+    monkeypatch.setattr(noise, "CHUNK", 8)
+    asked = []
+
+    def draw(zeros):
+        assert not any(zeros)
+        asked.append(len(zeros))
+        return list(range(len(zeros)))
+
+    monkeypatch.setattr(noise, "_sampler", lambda scale: draw)
+    drawn = noise.discrete_gaussian(5.0, size)
+    expected = [k for start in range(0, size, 8) for k in range(min(8, size - start))]
+    assert drawn.tolist() == expected
+    assert drawn.dtype == np.float64
+    assert max(asked, default=0) <= 8
+
+
+def test_draws_differ_and_follow_the_stated_scale():
+    one, other = noise.discrete_gaussian(100.0, 2000), noise.discrete_gaussian(100.0, 2000)
+    assert not np.array_equal(one, other)
+    assert np.concatenate([one, other]).std() == pytest.approx(100.0, rel=0.06)  # five standard errors

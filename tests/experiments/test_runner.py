@@ -14,15 +14,6 @@ def test_records_come_back_in_the_tasks_order_on_any_number_of_processes():
     assert len(seen) == 6
 
 
-def test_smoothing_is_the_papers_function():
-    (curve,) = smoothing_curve()
-    x, smooth = np.array(curve["x"]), np.array(curve["smooth"])
-    far = np.abs(x) >= 0.5e-3
-    np.testing.assert_allclose(smooth[far], np.abs(x[far]))
-    np.testing.assert_allclose(smooth[~far], x[~far] ** 2 / 1e-3 + 1e-3 / 4)
-    assert curve["largest_gap"] == 1e-3 / 4
-
-
 def test_rounding_reaches_every_number_and_leaves_the_rest():
     value = {"a": [1.23456789, np.float64(2e-9 / 3)], "b": ("x", True, None, np.int64(7)), "c": np.array([0.1234567])}
     assert rounded(value, 3) == {"a": [1.23, 6.67e-10], "b": ["x", True, None, 7], "c": [0.123]}

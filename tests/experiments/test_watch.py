@@ -2,11 +2,9 @@ import numpy as np
 import pytest
 
 from fedspca import FASPCA
-from fedspca.experiments.methods import fit, model
 from fedspca.experiments.watch import SimulatedFederation
-from fedspca.metrics import agreement
-
-OWNERS = np.repeat(["a", "b", "c"], 20)
+from fedspca.metrics import alignment
+from helpers.experiments import OWNERS
 
 
 def test_watching_changes_nothing_and_sees_the_papers_measure(rows):
@@ -14,10 +12,10 @@ def test_watching_changes_nothing_and_sees_the_papers_measure(rows):
     plain = FASPCA(2, lam=5.0).fit(rows, sites=OWNERS)
     np.testing.assert_array_equal(seen.components_, plain.components_)
     asked = [record for record in seen.history_ if record.query == "faspca_step"]
-    assert len(federation.agreements) == len(asked)
-    assert np.mean(federation.agreements[-1]) == pytest.approx(asked[-1].agreement, abs=1e-6)
-    now = agreement(np.stack([site._state.w.T for site in federation.sites]))
-    assert now == pytest.approx(np.mean(federation.agreements[-1]))
+    assert len(federation.alignments) == len(asked)
+    assert np.mean(federation.alignments[-1]) == pytest.approx(asked[-1].alignment, abs=1e-6)
+    now = alignment(np.stack([site._state.w.T for site in federation.sites]))
+    assert now == pytest.approx(np.mean(federation.alignments[-1]))
 
 
 def test_rows_taken_as_centred_are_left_as_they_are(rows):
@@ -27,12 +25,3 @@ def test_rows_taken_as_centred_are_left_as_they_are(rows):
     # rows and their mirror images have the mean 0 and twice the products
     mirrored = FASPCA(2, lam=10.0).fit(np.vstack([rows, -rows]), sites=np.tile(OWNERS, 2))
     np.testing.assert_allclose(np.abs(found.components_), np.abs(mirrored.components_), atol=1e-4)
-
-
-def test_a_fit_notes_each_loading_of_each_stage(rows):
-    paper = model("FASPCA", "paper", 0, {"lam": 5.0, "rho": "auto", "init": "warm"})
-    found = fit(paper, SimulatedFederation(rows, OWNERS, watch=True))
-    assert found.converged
-    assert len(found.agreements) == 2
-    assert [curve[-1] for curve in found.agreements] == pytest.approx([1, 1], abs=1e-6)
-    assert found.rounds > len(found.objectives) - 2 > 0

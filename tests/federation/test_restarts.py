@@ -12,7 +12,7 @@ from fedspca.dp.accounting import Budget
 from fedspca.dp.ledger import Ledger
 from fedspca.federation.conversation import Conversation
 from fedspca.federation.journal import Journal
-from fedspca.federation.private import on_terms
+from fedspca.federation.private import under_agreement
 from fedspca.federation.resumable import ResumableFederation
 from fedspca.federation.secure import SecureFederation
 from fedspca.letters.audit import Audit
@@ -109,15 +109,15 @@ def test_a_private_study_that_is_stopped_pays_once(tmp_path, after):
 
     channel.drop = stop
     with pytest.raises(Stopped):
-        on_terms(channel.federation(tmp_path / "journal"), channel.agreement).released()
-    federation = on_terms(channel.federation(tmp_path / "journal"), channel.agreement)
+        under_agreement(channel.federation(tmp_path / "journal"), channel.agreement).released()
+    federation = under_agreement(channel.federation(tmp_path / "journal"), channel.agreement)
     release = federation.released()
     assert abs(release.rows - len(pooled(make_sites((200, 110, 300, 140))))) < 500
     for name in channel.sites:
         ledger = channel.endpoint(name).site.ledger
         assert len(list(ledger.entries())) == 1
         assert 1.9 < ledger.spent() <= 2.0
-    again = on_terms(channel.federation(tmp_path / "journal"), channel.agreement).released()
+    again = under_agreement(channel.federation(tmp_path / "journal"), channel.agreement).released()
     assert np.array_equal(again.values, release.values)
 
 
@@ -126,7 +126,7 @@ def test_a_site_lost_in_each_stage_of_a_private_study(tmp_path):
     for stage in range(4):  # keys, shares, masked, unmask: four letters each
         channel = Restarting(tmp_path / str(stage), (200, 110, 300, 140), privacy, on_dropout="continue")
         channel.drop = lambda count, site, stage=stage: site == "clinic-3" and count > 4 * stage
-        federation = on_terms(channel.federation(), channel.agreement)
+        federation = under_agreement(channel.federation(), channel.agreement)
         federation.released()
         assert federation.lost.keys() == ({"clinic-3"} if stage < 3 else set())
         assert channel.endpoint("clinic-0").site.ledger.spent() <= 2.0

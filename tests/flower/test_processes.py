@@ -6,24 +6,15 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("cryptography")
 
-from fedspca.flower.certificates import Certificates
 from fedspca.flower.commands import (
     FlowerProcessError,
-    environment,
-    free_port,
-    gateway_command,
-    shown,
-    split_address,
-    superlink_command,
-    supernode_command,
 )
-from fedspca.flower.processes import Process, keep_supernode_running, listens, running, stop, tail
+from fedspca.flower.processes import Process, keep_supernode_running, running, stop, tail
 
 PARENT = """
 import signal, subprocess, sys, time
@@ -31,11 +22,6 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], 
 print(child.pid, flush=True)
 time.sleep(60)
 """
-
-
-@pytest.fixture
-def certificates(tmp_path):
-    return Certificates(tmp_path / "ca.crt", tmp_path / "server.crt", tmp_path / "server.key")
 
 
 @pytest.fixture
@@ -54,53 +40,6 @@ def start(tmp_path):
 def alive(pid):
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     return bool(state.strip()) and not state.startswith("Z")
-
-
-def test_the_superlink_is_on_loopback_with_tls_and_registered_nodes(certificates, tmp_path):
-    command = shown(superlink_command(certificates, tmp_path / "state db", 9000))
-    assert "--host 127.0.0.1 --port 9000" in command
-    assert "--enable-supernode-auth" in command
-    assert "--disable-runtime-dependency-installation" in command
-    assert "--insecure" not in command
-    assert f"--database '{tmp_path}/state db'" in command
-
-
-def test_the_gateway_is_what_the_network_sees(certificates):
-    assert "--host 0.0.0.0 --port 443 --superlink-port 9000" in shown(gateway_command(certificates, 443, 9000))
-
-
-def test_a_supernode_trusts_one_authority_and_knows_its_guard(tmp_path):
-    command = supernode_command("host:443", tmp_path / "ca.crt", tmp_path / "node.key", 9094, tmp_path / "a b")
-    assert command[command.index("--root-certificates") + 1] == str(tmp_path / "ca.crt")
-    assert command[command.index("--host") + 1] == "127.0.0.1"
-    assert command[-1] == f'socket="{tmp_path}/a b"'
-    with pytest.raises(FlowerProcessError, match="quotes"):
-        supernode_command("host:443", tmp_path / "ca.crt", tmp_path / "node.key", 9094, tmp_path / 'a"b')
-
-
-def test_nothing_is_reported_to_anyone(monkeypatch, tmp_path):
-    monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "1")
-    monkeypatch.setenv("FLWR_OIDC_ENABLED", "1")
-    given = environment(tmp_path)
-    assert given["FLWR_TELEMETRY_ENABLED"] == "0"
-    assert given["FLWR_DISABLE_UPDATE_CHECK"] == "1"
-    assert given["RAY_USAGE_STATS_ENABLED"] == "0"
-    assert given["FLWR_HOME"] == str(tmp_path)
-    assert "FLWR_OIDC_ENABLED" not in given
-    assert given["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
-
-
-@pytest.mark.parametrize(
-    ("address", "parts"), [("h:1", ("h", 1)), ("[::1]:22", ("::1", 22)), ("10.0.0.1:9", ("10.0.0.1", 9))]
-)
-def test_addresses(address, parts):
-    assert split_address(address) == parts
-
-
-@pytest.mark.parametrize("address", ["h", ":1", "h:", "h:x"])
-def test_what_is_no_address(address):
-    with pytest.raises(FlowerProcessError, match="host:port"):
-        split_address(address)
 
 
 def test_a_process_is_found_again_and_stopped_by_its_folder(start, tmp_path):
@@ -158,10 +97,6 @@ def test_killed_as_by_a_power_cut(start):
     process = start("import time; time.sleep(60)")
     process.kill()
     assert process.wait() == -signal.SIGKILL
-
-
-def test_a_free_port_is_free():
-    assert not listens("127.0.0.1", free_port())
 
 
 def test_a_site_whose_folder_is_gone_stops_trying(tmp_path):

@@ -43,7 +43,7 @@ def test_what_is_encoded_is_decoded(message):
     assert encode(back) == encode(message)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(MESSAGES, st.data())
 def test_damaged_bytes_are_refused_or_another_message_but_never_a_crash(message, data):
     content = bytearray(encode(message))
@@ -124,3 +124,151 @@ def test_fields_are_asked_for_by_type():
             message.number(name)
     with pytest.raises(WireError, match="at most 10"):
         message.text("name", 10)
+
+
+# -- to the last bound -------------------------------------------------------------------------------------------------
+
+
+def test_the_bytes_are_as_documented():
+    message = Message("ask", {"b": 1, "a": "é"}, {"x": np.array([1.5, -2.0]), "n": np.array(3, np.uint8)})
+    header = b'{"arrays":[["x","<f8",[2]],["n","|u1",[]]],"fields":{"a":"\\u00e9","b":1},"kind":"ask"}'
+    body = np.array([1.5, -2.0]).tobytes() + b"\x03"
+    assert encode(message) == b"fedspca1" + struct.pack("<I", len(header)) + header + body
+    assert PREFIX.size == 12
+
+
+def test_arrays_travel_in_one_order_of_bytes_and_of_rows():
+    array = np.arange(6.0).reshape(2, 3)
+    for same in (array.astype(">f8"), np.asfortranarray(array), array[::1], np.repeat(array, 2, axis=1)[:, ::2]):
+        assert encode(Message("ask", {}, {"x": same})) == encode(Message("ask", {}, {"x": array}))
+    back = decode(encode(Message("ask", {}, {"x": array}))).arrays["x"]
+    assert not back.flags.writeable
+
+
+def test_headers_up_to_a_mebibyte_travel_and_no_longer_ones():
+    room = (1 << 20) - len(json.dumps({"arrays": [], "fields": {"x": ""}, "kind": "k"}, separators=(",", ":")))
+    letter = encode(Message("k", {"x": "y" * room}))
+    assert decode(letter).fields["x"] == "y" * room
+    with pytest.raises(WireError, match=r"'k' message has 1048577 bytes of fields; at most 1048576"):
+        encode(Message("k", {"x": "y" * (room + 1)}))
+    text = b" " * ((1 << 20) + 1)
+    with pytest.raises(WireError, match="cut off or too long"):
+        decode(PREFIX.pack(MARK, len(text)) + text)
+
+
+def test_a_message_may_be_as_long_as_is_taken_and_no_longer():
+    letter = encode(Message("ask", {}, {"x": np.zeros(10)}))
+    assert decode(letter, max_bytes=len(letter)).kind == "ask"
+    with pytest.raises(WireError, match=f"{len(letter)} bytes is longer than the {len(letter) - 1}"):
+        decode(letter, max_bytes=len(letter) - 1)
+
+
+@pytest.mark.parametrize("length", [0, 1, 11])
+def test_what_is_shorter_than_a_prefix_is_no_message(length):
+    with pytest.raises(WireError, match="too short"):
+        decode(b"fedspca1\0\0\0\0"[:length])
+    with pytest.raises(WireError, match="not JSON"):
+        decode(b"fedspca1\0\0\0\0")
+
+
+def test_another_mark_and_a_header_that_is_cut_off_are_told_apart():
+    letter = encode(Message("ask"))
+    with pytest.raises(WireError, match="not a message of this version"):
+        decode(b"fedspca2" + letter[8:])
+    with pytest.raises(WireError, match="cut off"):
+        decode(letter[:-1])
+
+
+def described(*arrays, body=b"", kind="ask"):
+    return forged({"kind": kind, "fields": {}, "arrays": list(arrays)}, body)
+
+
+def test_limits_of_kinds_names_arrays_and_shapes_are_met_exactly():
+    assert decode(described(kind="k" * 40)).kind == "k" * 40
+    with pytest.raises(WireError, match="41 letters"):
+        decode(described(kind="k" * 41))
+    many = [[f"x{k}", "|u1", [0]] for k in range(64)]
+    assert len(decode(described(*many)).arrays) == 64
+    with pytest.raises(WireError, match="65 arrays"):
+        decode(described(*many, ["more", "|u1", [0]]))
+    assert list(decode(described(["n" * 100, "|u1", [0]])).arrays) == ["n" * 100]
+    with pytest.raises(WireError, match="does not travel"):
+        decode(described(["n" * 101, "|u1", [0]]))
+    assert decode(described(["x", "|u1", [1, 1, 1]], body=b"a")).arrays["x"].shape == (1, 1, 1)
+    with pytest.raises(WireError, match="no shape"):
+        decode(described(["x", "|u1", [1, 1, 1, 1]], body=b"a"))
+    assert decode(described(["x", "|u1", [1 << 30, 0]])).arrays["x"].shape == (1 << 30, 0)
+    with pytest.raises(WireError, match="longer than the message"):
+        decode(described(["x", "|u1", [(1 << 30) + 1, 0]]))
+    with pytest.raises(WireError, match="no shape"):
+        decode(described(["x", "|u1", [1 << 48, 0]]))
+    with pytest.raises(WireError, match="longer than the message"):
+        decode(described(["x", "|u1", [(1 << 48) - 1, 0]]))
+
+
+@pytest.mark.parametrize("dtype", ["<f8", "<f4", "<i8", "<u8", "|u1"])
+def test_an_array_ends_where_the_message_does(dtype):
+    size = np.dtype(dtype).itemsize
+    body = bytes(range(3 * size))
+    found = decode(described(["x", dtype, [3]], body=body)).arrays["x"]
+    assert found.dtype == dtype
+    assert found.tobytes() == body
+    with pytest.raises(WireError, match="longer than the message"):
+        decode(described(["x", dtype, [3]], body=body[:-1]))
+    with pytest.raises(WireError, match="with 1 bytes more"):
+        decode(described(["x", dtype, [3]], body=body + b"x"))
+    two = decode(described(["x", dtype, [1]], ["y", dtype, [2]], body=body)).arrays
+    assert two["x"].tobytes() + two["y"].tobytes() == body
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ([], "parts kind, fields and arrays"),
+        ({"kind": "k", "fields": {}, "arrays": [], "more": 1}, "parts kind, fields and arrays"),
+        ({"kind": 1, "fields": {}, "arrays": []}, "wrong type"),
+        ({"kind": "k", "fields": {}, "arrays": {}}, "wrong type"),
+        ({"kind": "k", "fields": {}, "arrays": ["x"]}, "does not describe"),
+        ({"kind": "k", "fields": {}, "arrays": [["x", "<f8"]]}, "does not describe"),
+        ({"kind": "k", "fields": {}, "arrays": ["abc"]}, "does not describe"),
+        ({"kind": "k", "fields": {}, "arrays": [[1, "<f8", []]]}, "does not travel"),
+        ({"kind": "k", "fields": {}, "arrays": [["x", 1, []]]}, "does not travel"),
+        ({"kind": "k", "fields": {}, "arrays": [["x", ["<f8"], []]]}, "does not travel"),
+        ({"kind": "k", "fields": {}, "arrays": [["x", "<f8", "a"]]}, "has no shape"),
+        ({"kind": "k", "fields": {}, "arrays": [["x", "<f8", {}]]}, "has no shape"),
+        ({"kind": "k", "fields": {}, "arrays": [["x", "<f8", [1.0]]]}, "has no shape"),
+        (b'{"kind": "k", "fields": {"x": Infinity}, "arrays": []}', "not JSON"),
+        (b'{"kind": "k", "fields": {"x": "\xff"}, "arrays": []}', "not JSON"),
+    ],
+)
+def test_a_header_of_another_form_is_refused(header, words):
+    with pytest.raises(WireError, match=words):
+        decode(forged(header, bytes(8)))
+
+
+def test_numbers_have_63_bits_and_texts_a_length():
+    message = Message(
+        "ask", {"largest": (1 << 63) - 1, "more": 1 << 63, "zero": 0, "text": "x" * 1000, "long": "x" * 1001}
+    )
+    assert message.number("largest") == (1 << 63) - 1
+    assert message.number("zero") == 0
+    with pytest.raises(WireError, match="'more' of a 'ask' message must be a whole number"):
+        message.number("more")
+    assert message.text("text") == "x" * 1000
+    assert message.text("text", 1000) == "x" * 1000
+    with pytest.raises(WireError, match="'long' of a 'ask' message must be a text of at most 1000 letters"):
+        message.text("long")
+    with pytest.raises(WireError, match="at most 999"):
+        message.text("text", 999)
+    with pytest.raises(WireError, match="must be a text"):
+        message.text("zero")
+    assert (Message("ask").fields, Message("ask").arrays) == ({}, {})
+
+
+def test_the_longest_message_is_a_gibibyte(monkeypatch):
+    class Long(bytes):
+        def __len__(self):
+            return (1 << 30) + 1
+
+    with pytest.raises(WireError, match="longer than the 1073741824"):
+        decode(Long())

@@ -45,3 +45,166 @@ def test_the_leading_eigenvectors_are_those_of_the_model(model):
     values, vectors = nystrom.leading(model, 3)
     assert np.allclose(values, np.linalg.eigvalsh(model @ np.eye(60))[::-1][:3])
     assert np.allclose(model @ vectors, vectors * values)
+
+
+def spectrum(seed=0, d=40, values=None):
+    rng = np.random.default_rng(seed)
+    q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    values = np.r_[100.0, 50.0, 20.0, np.linspace(2.0, 0.5, d - 3)] if values is None else values
+    return (q * values) @ q.T, q
+
+
+def grown(s, questions):
+    model = nystrom.empty(len(s), float(np.trace(s)))
+    for columns in questions:
+        model = nystrom.expand(model, columns, s @ columns)
+    return model
+
+
+def dense(model):
+    return model @ np.eye(model.n_features)
+
+
+def test_a_model_that_knows_nothing_is_nothing():
+    model = nystrom.empty(5, 3.0)
+    assert (model.n_features, model.rank, model.trace) == (5, 0, 3.0)
+    assert not dense(model).any()
+    values, vectors = nystrom.leading(model, 2)
+    assert not values.any()
+    assert np.allclose(vectors.T @ vectors, np.eye(2))
+    assert nystrom.captured(model, 2) == 0.0
+
+
+def test_its_parts_say_the_same():
+    s, _ = spectrum()
+    rng = np.random.default_rng(1)
+    questions = [np.linalg.qr(rng.standard_normal((40, k)))[0] for k in (4, 3, 2)]
+    model = grown(s, questions)
+    factor, asked = np.hstack(model.factors), np.hstack(model.asked)
+    assert [block.shape[1] for block in model.factors] == [4, 3, 2]
+    assert np.allclose(model.gram, factor.T @ factor)
+    assert np.allclose(factor @ factor.T, dense(model))
+    assert np.array_equal(asked, np.hstack(questions))
+    basis = asked @ model.whitening
+    assert np.allclose(basis.T @ basis, np.eye(9), atol=1e-9)
+    assert np.allclose(basis @ (basis.T @ asked), asked)
+    assert model.trace == pytest.approx(np.trace(s))
+    assert nystrom.captured(model, 2) == pytest.approx(np.linalg.eigvalsh(dense(model))[-2:].sum())
+
+
+def test_rounding_errors_of_what_was_known_teach_nothing():
+    """Without a tolerance on the rank, dividing by rounding errors would poison the factor."""
+    rng = np.random.default_rng(2)
+    s, _ = spectrum(values=np.r_[1e6, 1e5, 3.0, np.zeros(37)])  # rank 3
+    first = np.linalg.qr(rng.standard_normal((40, 6)))[0]
+    model = grown(s, [first])
+    assert model.rank == 3
+    for _ in range(5):
+        mixed = np.linalg.qr(first @ rng.standard_normal((6, 3)) + 1e-9 * rng.standard_normal((40, 3)))[0]
+        model = nystrom.expand(model, mixed, s @ mixed + 1e-9 * rng.standard_normal((40, 3)))
+        assert model.rank == 3
+        assert np.linalg.norm(dense(model) - s) < 1e-6 * np.linalg.norm(s)
+    again = nystrom.expand(model, first, s @ first)
+    assert again is model
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_the_tolerance_is_relative_to_what_is_known(size):
+    s, q = spectrum(values=size * np.r_[1.0, 1e-6, 1e-14, np.zeros(37)])
+    model = grown(s, [q[:, :1], q[:, 1:2], q[:, 2:3]])
+    assert model.rank == 2
+    loose = nystrom.expand(grown(s, [q[:, :1]]), q[:, 1:2], s @ q[:, 1:2], rtol=1e-3)
+    assert loose.rank == 1
+
+
+def test_a_negative_answer_sets_the_scale_as_a_positive_one_does():
+    """The scale is the largest entry of the answer, in size: of two that differ in sign both or none is kept."""
+    columns = np.eye(6)[:, :1]
+    answer = np.zeros((6, 1))
+    answer[0], answer[1] = 1e-8, -1e6
+    for sign in (1.0, -1.0):
+        answer[1] *= sign
+        assert nystrom.expand(nystrom.empty(6, 1.0), columns, answer).rank == 0
+
+
+def test_once_nearly_all_is_explained_the_predictor_is_the_model_and_forgets_its_questions():
+    s, q = spectrum(values=np.r_[100.0, 50.0, 20.0, np.full(37, 1e-3)])
+    young = grown(s, [q[:, :1]])
+    assert len(young.asked) == 1
+    assert nystrom.predictor(young).shift > 0
+    old = nystrom.expand(young, q[:, 1:4], s @ q[:, 1:4])
+    assert old.asked == ()
+    assert np.allclose(nystrom.predictor(old) @ np.eye(40), nystrom.majoriser(old) @ np.eye(40))
+    older = nystrom.expand(old, q[:, 4:6], s @ q[:, 4:6])
+    assert older.asked == ()
+    assert older.rank == 6
+
+
+def test_the_missing_trace_is_spread_over_what_was_never_asked():
+    s, q = spectrum()
+    model = grown(s, [q[:, :3]])
+    tau = (np.trace(s) - 170.0) / 37
+    found = nystrom.predictor(model)
+    expected = dense(model) + tau * (np.eye(40) - q[:, :3] @ q[:, :3].T)
+    assert np.allclose(found @ np.eye(40) + found.shift * np.eye(40), expected)
+    everything = grown(s, [q[:, :20], q[:, 20:]])
+    assert np.allclose(nystrom.predictor(everything) @ np.eye(40), s)
+
+
+def test_a_trace_below_what_is_known_predicts_nothing_negative():
+    s, q = spectrum()
+    model = nystrom.expand(nystrom.empty(40, 1.0), q[:, :2], s @ q[:, :2])
+    assert np.linalg.eigvalsh(nystrom.predictor(model) @ np.eye(40)).min() > -1e-9
+
+
+def test_leading_eigenvectors_are_completed_where_the_rank_is_too_low():
+    s, q = spectrum(values=np.r_[9.0, 4.0, np.zeros(38)])
+    model = grown(s, [q[:, :2]])
+    values, vectors = nystrom.leading(model, 4)
+    assert values == pytest.approx([9.0, 4.0, 0.0, 0.0])
+    assert np.allclose(vectors.T @ vectors, np.eye(4))
+    assert np.allclose(np.abs(vectors[:, :2].T @ q[:, :2]), np.eye(2))
+    assert nystrom.leading(model, 4) is nystrom.leading(model, 4)
+    values, vectors = nystrom.leading(model, 1)
+    assert vectors.shape == (40, 1)
+
+
+def test_a_direction_of_rounding_size_is_not_an_eigenvector():
+    factor = np.eye(6)[:, :2] * [1.0, 1e-7]
+    model = nystrom.NystromModel((factor,), factor.T @ factor, (), np.zeros((0, 0)), 1.0)
+    values, vectors = nystrom.leading(model, 2)
+    assert values.tolist() == [1.0, 0.0]
+    assert np.allclose(vectors.T @ vectors, np.eye(2))
+
+
+def test_a_basis_is_completed_by_the_coordinates_that_it_covers_least():
+    basis = np.zeros((5, 2))
+    basis[[0, 1], 0], basis[3, 1] = [0.6, 0.8], 1.0
+    found = nystrom.complete(basis, 4)
+    assert np.allclose(np.abs(found[:, :2]), np.abs(basis))
+    assert np.allclose(found.T @ found, np.eye(4))
+    assert sorted(np.flatnonzero(np.abs(found[:, 2:]).sum(axis=1) > 1e-9)) == [2, 4]
+    assert nystrom.complete(basis, 2) is basis
+    assert nystrom.complete(basis, 1) is basis
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-9, 1e-5, 0.1])
+def test_a_column_near_the_span_of_the_others_still_gives_an_orthonormal_basis(shift):
+    s, q = spectrum()
+    first = q[:, 5:9]
+    near = np.linalg.qr(first[:, :2] + shift * q[:, 20:22])[0]
+    model = nystrom.expand(grown(s, [first]), near, s @ near)
+    if len(model.asked) < 2:
+        return
+    basis = np.hstack(model.asked) @ model.whitening
+    assert basis.shape[1] == (4 if shift < 1e-6 else 6)
+    assert np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-4)
+
+
+def test_rows_of_a_model_are_taken_only_where_some_are_left_out():
+    s, q = spectrum()
+    model = grown(s, [q[:, :3]])
+    everything = nystrom.majoriser(model, np.arange(40))
+    assert np.allclose(everything @ np.eye(40), dense(model))
+    some = np.array([3, 1, 30])
+    assert np.allclose(nystrom.majoriser(model, some) @ np.eye(3), dense(model)[np.ix_(some, some)])

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from fedspca.linalg.quadratic import DenseQuadratic, Quadratic
-from fedspca.linalg.rotations import turned_pairs, varimax
 
 
 def make(shift):
@@ -29,20 +28,3 @@ def test_thin_and_dense_say_the_same(shift, n):
     some = np.arange(0, n, 3)
     assert np.allclose(part.block(some), expected[np.ix_(some, some)])
     assert np.allclose(part.rows(some) @ w[some], expected[np.ix_(some, some)] @ w[some])
-
-
-def test_varimax_of_two_columns_beats_every_other_angle():
-    w = np.linalg.qr(np.random.default_rng(0).standard_normal((300, 2)) ** 3)[0]
-    angles = np.linspace(0, np.pi, 500)
-    turns = np.array([[np.cos(angles), -np.sin(angles)], [np.sin(angles), np.cos(angles)]]).transpose(2, 0, 1)
-    best = max(np.var((w @ turn) ** 2, axis=0).sum() for turn in turns)
-    assert np.var((w @ varimax(w)) ** 2, axis=0).sum() >= best * (1 - 1e-12)
-
-
-def test_turned_pairs_span_the_same_and_touch_two_columns():
-    w = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 4)))[0]
-    points = turned_pairs(w, 3)
-    assert len(points) == 3
-    for point in points:
-        assert np.allclose(point @ point.T, w @ w.T)
-        assert np.sum(np.any(point != w, axis=0)) == 2

@@ -43,3 +43,19 @@ def test_smooth_abs_is_continuous_where_its_pieces_meet():
 @given(arrays(np.float64, (6, 3), elements=st.floats(-2, 2)), st.floats(1e-4, 1.0))
 def test_smooth_norms_add_up_the_smooth_absolute_values(x, mu):
     assert np.allclose(smooth_norms(x, mu), smooth_abs(x, mu).sum(axis=0), rtol=1e-12)
+
+
+def test_soft_threshold_moves_every_entry_towards_zero_by_as_much():
+    x = np.array([[3.0, -3.0], [0.5, -0.5], [1.0, -1.0], [0.0, 2.0]])
+    assert np.array_equal(soft_threshold(x, 1.0), [[2.0, -2.0], [0.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
+    assert np.array_equal(soft_threshold(x, [0.0, 2.5]), [[3.0, -0.5], [0.5, 0.0], [1.0, 0.0], [0.0, 0.0]])
+
+
+def test_smooth_abs_has_the_papers_values():
+    mu = 0.4
+    x = np.array([0.0, 0.1, -0.1, 0.2, -0.2, 1.0, -1.0])
+    expected = [0.1, 0.125, 0.125, 0.2, 0.2, 1.0, 1.0]
+    assert np.allclose(smooth_abs(x, mu), expected, rtol=1e-14)
+    assert np.allclose(smooth_abs_gradient(x, mu), [0.0, 0.5, -0.5, 1.0, -1.0, 1.0, -1.0], rtol=1e-14)
+    assert np.allclose(smooth_norms(x[:, None], mu), [sum(expected)], rtol=1e-14)
+    assert smooth_norms(np.zeros((3, 2)), mu).shape == (2,)

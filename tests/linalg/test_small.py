@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 
-from fedspca.linalg.small import cholesky_qr, eigenpairs, inverse_cholesky, largest_eigenpairs, solve_positive
+from fedspca.linalg.small import (
+    cholesky_qr,
+    eigenpairs,
+    inverse_cholesky,
+    largest_eigenpairs,
+    positive_factor,
+    solve_factored,
+)
 
 
 @pytest.fixture
@@ -22,12 +29,15 @@ def test_eigenpairs_and_solutions_reproduce_the_matrix(positive):
     values, vectors = eigenpairs(positive)
     assert np.allclose((vectors * values) @ vectors.T, positive)
     b = np.arange(12.0)
-    assert np.allclose(positive @ solve_positive(positive, b), b)
+    assert np.allclose(positive @ solve_factored(positive_factor(positive), b), b)
 
 
-def test_a_matrix_that_is_not_positive_is_solved_all_the_same():
-    indefinite = np.array([[0.0, 1.0], [1.0, 0.0]])
-    assert np.allclose(solve_positive(indefinite, np.array([2.0, 3.0])), [3.0, 2.0])
+def test_what_rounding_has_made_indefinite_is_factored_all_the_same(positive):
+    singular = positive.copy()
+    singular[-1], singular[:, -1] = singular[0], singular[:, 0]
+    singular[-1, -1] = singular[0, 0] * (1.0 - 1e-14)
+    b = singular @ np.arange(12.0)
+    assert np.allclose(singular @ solve_factored(positive_factor(singular), b), b)
 
 
 @pytest.mark.parametrize("condition", [1.0, 1e3, 1e-8])

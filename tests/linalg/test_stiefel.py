@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedspca.linalg.sparse_stiefel import sparse_orthonormalise
 from fedspca.linalg.stiefel import (
     metric_gram,
+    nothing_removed,
     orthonormality_error,
     polar_factor,
     project_out,
@@ -111,32 +111,81 @@ def test_polar_factor_of_dependent_columns_is_orthonormal_off_the_removed(rank):
     assert np.abs(removed.T @ w).max() < 1e-12
 
 
-@given(st.integers(1, 4), st.integers(0, 2), st.integers(0, 2**32 - 1))
-def test_sparse_orthonormalise_keeps_zeros_and_lands_on_the_manifold(r, q, seed):
-    rng = np.random.default_rng(seed)
-    d = 30
-    removed = np.linalg.qr(rng.standard_normal((d, q)))[0]
-    support = rng.random((d, r)) < 0.6
-    w = np.linalg.qr(np.where(support, rng.standard_normal((d, r)), 0.0))[0]
-    v = sparse_orthonormalise(w, support, removed)
-    assert v is not None
-    assert orthonormality_error(v) < 1e-10
-    assert np.abs(removed.T @ v).max(initial=0.0) < 1e-10
-    assert np.all(v[~support] == 0.0)
+def orthonormal(seed, d, r):
+    return np.linalg.qr(np.random.default_rng(seed).standard_normal((d, r)))[0]
 
 
-def test_sparse_orthonormalise_changes_nothing_where_nothing_is_amiss():
-    w = np.linalg.qr(np.random.default_rng(0).standard_normal((10, 3)))[0]
-    assert np.allclose(sparse_orthonormalise(w, w != 0, np.zeros((10, 0))), w, atol=1e-14)
+def test_the_symmetric_part():
+    x = np.array([[1.0, 2.0], [5.0, 3.0]])
+    assert np.array_equal(sym(x), [[1.0, 3.5], [3.5, 3.0]])
 
 
-def test_sparse_orthonormalise_says_when_a_column_has_no_support():
-    support = np.ones((4, 2), dtype=bool)
-    support[:, 1] = False
-    assert sparse_orthonormalise(np.eye(4, 2), support, np.zeros((4, 0))) is None
+def test_nothing_removed_is_a_basis_of_no_directions_and_the_projection_off_it_changes_nothing():
+    assert nothing_removed(7).shape == (7, 0)
+    x = np.ones((7, 2))
+    assert project_out(nothing_removed(7), x) is x
+    removed = orthonormal(0, 7, 2)
+    off = project_out(removed, x)
+    assert np.allclose(removed.T @ off, 0)
+    assert np.allclose(off, (np.eye(7) - removed @ removed.T) @ x)
+    assert np.allclose(metric_gram(removed, x), x.T @ (np.eye(7) - removed @ removed.T) @ x)
 
 
-def test_sparse_orthonormalise_says_when_supports_cannot_be_orthogonal():
-    support = np.zeros((4, 2), dtype=bool)
-    support[0] = True  # both columns live on one and the same feature
-    assert sparse_orthonormalise(np.ones((4, 2)), support, np.zeros((4, 0))) is None
+def test_the_projection_onto_the_tangent_space_is_its_formula():
+    removed, w = orthonormal(0, 8, 2), orthonormal(1, 8, 3)
+    x = np.random.default_rng(2).standard_normal((8, 3))
+    inner = w.T @ (np.eye(8) - removed @ removed.T) @ x
+    assert np.allclose(tangent_projection(w, x, removed), x - w @ (inner + inner.T) / 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_factors_of_both_retractions_are_those_of_their_definitions(seed):
+    x = np.random.default_rng(seed).standard_normal((9, 3))
+    gram = x.T @ x
+    qr, polar = retraction_factor(gram, "qr"), retraction_factor(gram, "polar")
+    assert np.allclose(qr, np.linalg.inv(np.linalg.cholesky(gram).T))
+    assert np.allclose(polar @ polar @ gram, np.eye(3))
+    assert np.allclose(polar, polar.T)
+    left, _, right = np.linalg.svd(x, full_matrices=False)
+    assert np.allclose(x @ polar, left @ right)
+    assert np.allclose(retraction(np.zeros_like(x), x, nothing_removed(9)), x @ qr)  # which is the usual one
+    assert np.allclose(retraction(0.5 * x, 0.5 * x, nothing_removed(9), "polar"), left @ right)
+
+
+@pytest.mark.parametrize("angle", [0.9e-4, 1.1e-4, 1e-3, 1e-6, 1e-12])
+def test_the_polar_factor_of_nearly_dependent_columns_is_the_svds(angle):
+    x = orthonormal(3, 12, 3)
+    x[:, 2] = x[:, 1] + angle * x[:, 2]
+    left, _, right = np.linalg.svd(x, full_matrices=False)
+    found = polar_factor(x, nothing_removed(12))
+    assert orthonormality_error(found) < 1e-7
+    assert np.vdot(found, x) >= np.vdot(left @ right, x) * (1 - 1e-12)
+    if angle >= 1e-6:
+        assert np.abs(found - left @ right).max() < 1e-6
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
+def test_the_polar_factor_does_not_depend_on_the_scale(size):
+    x = np.random.default_rng(4).standard_normal((10, 3))
+    assert np.allclose(polar_factor(size * x, nothing_removed(10)), polar_factor(x, nothing_removed(10)))
+
+
+def test_a_polar_factor_of_low_rank_keeps_what_is_there():
+    removed = orthonormal(5, 9, 2)
+    x = project_out(removed, np.outer(np.arange(9.0), [1.0, 2.0, 0.0]))
+    w = polar_factor(x, removed)
+    assert w.shape == (9, 3)
+    assert orthonormality_error(w) < 1e-12
+    assert np.abs(removed.T @ w).max() < 1e-12
+    assert np.isclose(np.vdot(w, x), np.linalg.svd(x, compute_uv=False).sum())
+
+
+def test_the_error_is_the_largest_entry():
+    w = np.eye(4, 2)
+    assert orthonormality_error(w) == 0.0
+    w[0, 0], w[1, 0] = 2.0, 0.5
+    assert orthonormality_error(w) == 3.25
+    w = np.eye(4, 2)
+    w[0, 0] = 0.0
+    assert orthonormality_error(w) == 1.0  # too short is as wrong as too long
+    assert orthonormality_error(np.zeros((4, 0))) == 0.0

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from contracts.solver import SolverContract, owners
 from fedspca import FASPCA, FSSPCA, StopReason
@@ -17,13 +16,6 @@ class TestFSSPCA(SolverContract):
 
     def make(self, n_components=2, *, penalty=0.0, **settings):
         return FSSPCA(n_components, lam2=penalty, **settings)
-
-
-@parametrize_with_checks([FSSPCA(max_rounds=300)])
-def test_scikit_learns_own_checks(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # some of its tables are pure noise
-        check(estimator)
 
 
 @pytest.mark.parametrize("k", [1, 3, 5, 10])
@@ -84,25 +76,7 @@ def test_deflation_stays_in_the_complement_however_many_rounds():
     assert np.isclose(model.objective_, linear.objective_, rtol=1e-5)
 
 
-def test_the_objective_counts_the_smoothed_norm_once_a_site(rows):
-    model = FSSPCA(2, lam1=2.0, lam2=7.0, mu=1e-3).fit(rows, sites=owners(len(rows), 3))
-    w = model.components_.T
-    centred = rows - rows.mean(axis=0)
-    magnitude = np.abs(w)
-    smooth = np.where(magnitude < 5e-4, magnitude**2 / 1e-3 + 2.5e-4, magnitude).sum()
-    brute = -(np.linalg.norm(centred @ w) ** 2) + 3 * 2.0 * smooth + 7.0 * magnitude.sum()
-    assert np.isclose(model.objective_, brute, rtol=1e-8)
-
-
 def test_smoothing_shrinks_too(rows):
     plain = FSSPCA(2, lam1=0.0, lam2=5.0).fit(rows, sites=owners(len(rows), 3))
     smooth = FSSPCA(2, lam1=20.0, lam2=5.0).fit(rows, sites=owners(len(rows), 3))
     assert np.abs(smooth.components_).sum() < np.abs(plain.components_).sum()
-
-
-def test_extending_keeps_what_was_found(rows):
-    model = FSSPCA(2, lam2=15.0).fit(rows)
-    first = model.components_.copy()
-    model.extend(rows, 1)
-    assert np.array_equal(model.components_[:2], first)
-    assert orthonormality_error(model.components_.T) < 1e-8

@@ -1,4 +1,4 @@
-"""The ServerApp and the ClientApp, called as Flower calls them."""
+"""The ServerApp, called as Flower calls it."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from fedspca.flower.grid_channel import FlowerChannel
-from fedspca.study import client_app, server_app
+from fedspca.study import server_app
 from fedspca.study.flower_app import failure_file
 
 
@@ -36,8 +36,3 @@ def test_what_goes_wrong_is_told_in_the_studys_folder(context, tmp_path, monkeyp
     told = failure_file(tmp_path, 7).read_text()
     assert told.startswith("ValueError: the study has no settings\n")
     assert "Traceback" in told
-
-
-def test_what_is_no_letter_is_refused(context):
-    with pytest.raises(TypeError, match="A letter is bytes"):
-        client_app.answer(SimpleNamespace(content={"letter": {"bytes": "text"}}), context)

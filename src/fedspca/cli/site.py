@@ -25,6 +25,7 @@ app = typer.Typer(
 At = Annotated[Path, typer.Option("--site", help="The site's folder.")]
 HERE = Path("site")
 SURE = 16  # digits of a hash that nobody finds a second text for
+NOT_CONNECTED, NOT_RUNNING = 1, 3  # exit codes of `status`, for monitoring; 3 as service managers use it
 
 
 @app.command("init")
@@ -54,7 +55,7 @@ def join(
     invitation: Annotated[Path | None, typer.Argument(help="The invitation, the first time.")] = None,
     site: At = HERE,
     reply_only: Annotated[bool, typer.Option("--reply-only", help="Write the reply and do not connect.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print the plain Flower command and start nothing.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the command of the node and start nothing.")] = False,
     socket: Annotated[
         Path | None, typer.Option("--socket", help="Start the guard alone, at this socket; the node runs elsewhere.")
     ] = None,
@@ -80,6 +81,30 @@ def join(
         console().print(shown(command), soft_wrap=True)
     elif not reply_only:
         _stay(folder, socket)
+
+
+@app.command("status")
+def status(site: At = HERE, as_json: AsJson = False) -> None:
+    """Say how the site is doing. The exit code is 0 if it is connected, 1 if not, and 3 if its guard does not run."""
+    from fedspca.study.guard import standing
+
+    how = standing(SiteFolder(site))
+    if as_json:
+        print_json({"connected": how.connected, "pid": how.pid, "told": how.told, "since": how.since})
+    elif how.pid is None:
+        console().print(f"Not running. Connect with: fedspca site join{_at(site)}", soft_wrap=True)
+    else:
+        console().print(f"Process {how.pid}: {visible(how.told)}", soft_wrap=True)
+    if not how.connected:
+        raise typer.Exit(NOT_RUNNING if how.pid is None else NOT_CONNECTED)
+
+
+@app.command("stop")
+def stop(site: At = HERE) -> None:
+    """Disconnect the site: stop its guard and the node, from any terminal."""
+    from fedspca.study.guard import stop_site
+
+    console().print("Stopped." if stop_site(SiteFolder(site)) else "It was not running.")
 
 
 @app.command("show")
@@ -114,7 +139,7 @@ def approve(
         bool, typer.Option("--withdraw", help="Take every approval back, or with --hash that of one study.")
     ] = False,
 ) -> None:
-    """Sign the hash of the study's terms. Without it the site answers nothing.
+    """Sign the hash of the study's agreement. Without the signature the site answers nothing.
 
     You are asked for the roster phrase, as another owner reads it to you.
     """
@@ -213,7 +238,11 @@ def _stay(folder: SiteFolder, socket: Path | None) -> None:
     except ImportError as error:
         raise ValueError(f"Studies between institutions need Flower ({error}): pip install 'fedspca[flower]'") from None
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())  # a service manager's way to ask; the node is stopped too
+    for number in (
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # a service manager asks, a terminal hangs up: the node is stopped too
+        signal.signal(number, lambda *_: stop.set())
 
     def heard(line: Mapping[str, Any]) -> None:
         asked = line.get("query") or line.get("kind", "?")

@@ -83,7 +83,7 @@ def start(
 
 @app.command("status")
 def status(folder: Folder = HERE, as_json: AsJson = False) -> None:
-    """Send the terms to the sites, and show who is here, whose data fit, and who has approved."""
+    """Send the agreement to the sites. Show who is connected, whose data fit, and who has approved."""
     study = StudyFolder(folder)
     agreement, engine = study.agreement(), _engine(study)
     said: Mapping[str, str] = dict.fromkeys(agreement.sites, "the study is not started")

@@ -36,7 +36,7 @@ class Schema:
 
     @property
     def hash(self) -> str:
-        """A fingerprint: two sites with the same one can be analysed together as they are."""
+        """Two sites whose schemas have the same hash can be analysed together as they are."""
         text = json.dumps([self.names, self.dtypes], ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

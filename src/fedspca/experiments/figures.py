@@ -86,8 +86,8 @@ def draw_smoothing(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def draw_agreement(records: Sequence[Record]) -> Figure:
-    """Agreement between workers by round: one line a seed."""
+def draw_alignment(records: Sequence[Record]) -> Figure:
+    """Alignment of workers by round: one line a seed."""
     panels = (
         ("FSSPCA", {1, 2}, "FSSPCA, both loadings"),
         ("FASPCA", {1}, "FASPCA, first loading"),
@@ -96,7 +96,7 @@ def draw_agreement(records: Sequence[Record]) -> Figure:
     figure, (row,) = _panels(1, 3, 9, 2.9, sharey=True)
     for axes, (method, loadings, title) in zip(row, panels, strict=True):
         for setting, (colour, style, label) in SETTING_LOOK.items():
-            chosen = select(records, what="agreement", method=method, setting=setting)
+            chosen = select(records, what="alignment", method=method, setting=setting)
             for number, seed in enumerate(values_of(chosen, "seed")):
                 curves = [record for record in chosen if record["seed"] == seed and record["loading"] in loadings]
                 mean = np.mean([record["values"] for record in curves], axis=0)
@@ -200,9 +200,9 @@ def _columns(records: Sequence[Record], *names: str) -> list[list[Any]]:
 
 DRAWINGS: dict[str, dict[str, Drawing]] = {
     "smoothing": {"smoothing": draw_smoothing},
-    "iid-synthetic": {"iid-agreement": draw_agreement, "iid-recovery": draw_recovery},
+    "iid-synthetic": {"iid-alignment": draw_alignment, "iid-recovery": draw_recovery},
     "iid-wdbc": {"wdbc-objective": draw_objective, "wdbc-small-weights": draw_small_weights},
-    "noniid-synthetic": {"noniid-agreement": draw_agreement},
+    "noniid-synthetic": {"noniid-alignment": draw_alignment},
     "noniid-wdbc": {"noniid-small-weights": draw_small_weights},
     "beside": {"beside": draw_beside},
 }

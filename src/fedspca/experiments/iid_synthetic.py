@@ -1,4 +1,4 @@
-"""Experiment 1: IID synthetic data. Agreement between workers by round, and recovery error against the penalty."""
+"""Experiment 1: IID synthetic data. Alignment of workers by round, and recovery error against the penalty."""
 
 from typing import Any
 
@@ -30,15 +30,15 @@ def loading_errors(components: Array, truth: Array) -> list[float]:
     return min(matched, key=sum)
 
 
-def agreement_run(method: str, setting: Setting, seed: int, rounds: int | None = None) -> list[Record]:
-    """Agreement between workers by round, for each loading."""
+def alignment_run(method: str, setting: Setting, seed: int, rounds: int | None = None) -> list[Record]:
+    """Alignment of workers by round, for each loading."""
     data = iid_synthetic(10, seed=seed)
     federation = SimulatedFederation(data.rows, data.owners, watch=True)
     found = fit(model(method, setting, seed, AGREEMENT_PENALTIES[method], rounds), federation)
-    common = {"what": "agreement", "method": method, "setting": setting, "seed": seed, "converged": found.converged}
+    common = {"what": "alignment", "method": method, "setting": setting, "seed": seed, "converged": found.converged}
     return [
         {**common, "loading": number, "n_rounds": len(curve), "final": float(curve[-1]), **thinned(curve)}
-        for number, curve in enumerate(found.agreements, start=1)
+        for number, curve in enumerate(found.alignments, start=1)
     ]
 
 
@@ -84,7 +84,7 @@ def tasks(*, quick: bool) -> list[Task]:
             cost = 4.0 if (method, setting) == ("FSSPCA", "paper") else 1.5
             for seed in seeds:
                 run = {"method": method, "setting": setting, "seed": seed, "rounds": QUICK_ROUNDS if quick else None}
-                planned.append(Task(NAME, agreement_run, run, cost))
+                planned.append(Task(NAME, alignment_run, run, cost))
                 planned.extend(
                     Task(NAME, recovery_run, {**run, "n_sites": k, "penalty": p}, cost * (0.2 + k / 10))
                     for k in sites

@@ -82,8 +82,8 @@ class Fit:
         What each site sent and received.
     objectives : tuple of float
         The objective by consensus round.
-    agreements : tuple of ndarray
-        For each loading, the agreement between workers by round, if it was watched.
+    alignments : tuple of ndarray
+        For each loading, the alignment of workers by round, if it was watched.
     seconds : float
         How long it took.
     """
@@ -96,7 +96,7 @@ class Fit:
     bytes_up: int
     bytes_down: int
     objectives: tuple[float, ...]
-    agreements: tuple[Array, ...]
+    alignments: tuple[Array, ...]
     seconds: float
 
 
@@ -118,15 +118,15 @@ def fit(model: FederatedSparsePCA, federation: SimulatedFederation) -> Fit:
         bytes_up=sum(record.bytes_up for record in model.history_),
         bytes_down=sum(record.bytes_down for record in model.history_),
         objectives=tuple(record.objective for record in steps if record.objective is not None),
-        agreements=_by_loading(federation.agreements, [record.stage for record in steps]),
+        alignments=_by_loading(federation.alignments, [record.stage for record in steps]),
         seconds=seconds,
     )
 
 
-def _by_loading(agreements: list[Array], stages: list[int]) -> tuple[Array, ...]:
+def _by_loading(alignments: list[Array], stages: list[int]) -> tuple[Array, ...]:
     """Agreement by round for each loading: stage after stage, and the loadings of a stage side by side."""
     curves: list[Array] = []
     for stage in sorted(set(stages)):
-        rounds = [a for a, at in zip(agreements, stages, strict=False) if at == stage]
+        rounds = [a for a, at in zip(alignments, stages, strict=False) if at == stage]
         curves.extend(np.stack(rounds).T if rounds else [])
     return tuple(curves)

@@ -21,7 +21,7 @@ def recovery_run(
     n_rows: int = N_ROWS,
     rounds: int | None = None,
 ) -> list[Record]:
-    """Recovery error of a method, and agreement between workers by round."""
+    """Recovery error of a method, and alignment of workers by round."""
     data = non_iid_synthetic(n_sites, n_rows=n_rows, seed=seed)
     federation = SimulatedFederation(data.rows, data.owners, watch=True)
     found = fit(model(method, setting, seed, PENALTIES[method], rounds), federation)
@@ -36,9 +36,9 @@ def recovery_run(
         "seconds": found.seconds,
     }
     curves = [
-        {"what": "agreement", **common, "loading": number, "n_rounds": len(curve), "final": float(curve[-1])}
+        {"what": "alignment", **common, "loading": number, "n_rounds": len(curve), "final": float(curve[-1])}
         | thinned(curve)
-        for number, curve in enumerate(found.agreements, start=1)
+        for number, curve in enumerate(found.alignments, start=1)
         if n_rows == N_ROWS and n_sites == 10
     ]
     return [error, *curves]

@@ -42,14 +42,14 @@ rounds | The paper reports 315 rounds for FASPCA, in two stages, and 133 for FSS
 depends on when they are stopped. An earlier run with 300 rounds had other errors in these rows and the same conclusions; we \
 cut it to 200 to save time. |
 | rows of the synthetic data | 50 | Chosen *because* FASPCA then comes out where the paper has it, after trying 50, 200 and 1000. \
-So that agreement is how we read the paper, not evidence for it. Experiment 3 shows the other numbers. |
+So that coincidence is how we read the paper, not evidence for it. Experiment 3 shows the other numbers. |
 | the other eigenvectors | orthonormalised | The paper calls V orthogonal, and random columns are not. Experiment 3 shows \
 what happens otherwise. |
 | K, where it is not stated | 10; Table I has 1, 3, 5 and 10 | λ₁ counts once a site, so FSSPCA solves another problem \
 for each K. |
 | steps of a worker's line search | 5 steps, Armijo | The paper names Armijo and strong Wolfe and no number of steps. |
-| agreement between workers | average of absolute cosines over pairs of workers, loading by loading | As the paper \
-says. It needs each worker's loadings, which a simulation can read; a fit's own `agreement` is signed and comes from sums. |
+| alignment of workers | average of absolute cosines over pairs of workers, loading by loading | As the paper \
+says. It needs each worker's loadings, which a simulation can read; a fit's own `alignment` is signed and comes from sums. |
 | reconstruction error | ‖A − Azzᵀ‖, not squared, every column centred and divided by its standard deviation | \
 Only so does PCA give the printed 677.31. |
 | recovery error | ‖zzᵀ − VVᵀ‖², squared | As printed. |

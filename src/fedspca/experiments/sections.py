@@ -18,17 +18,17 @@ The two differ by at most μ/4 = {curve["largest_gap"]:g}, at 0, and not at all 
 """
 
 
-def _agreement_table(records: Sequence[Record], said: str) -> str:
+def _alignment_table(records: Sequence[Record], said: str) -> str:
     rows = []
     for method, loadings in (("FSSPCA", (1, 2)), ("FASPCA", (1,)), ("FASPCA", (2,))):
         name = method if len(loadings) == 2 else f"FASPCA, loading {loadings[0]}"
         line = [name, said]
         for setting in SETTINGS:
-            chosen = select(records, what="agreement", method=method, setting=setting)
+            chosen = select(records, what="alignment", method=method, setting=setting)
             chosen = [record for record in chosen if record["loading"] in loadings]
             line.append(f"{spread(column(chosen, 'final'), '.3f')}; {_rounds(chosen)}")
         rows.append(line)
-    head = ["agreement after the last round", "paper", *SETTINGS.values()]
+    head = ["alignment after the last round", "paper", *SETTINGS.values()]
     return table(head, rows)
 
 
@@ -48,11 +48,11 @@ def iid_synthetic(records: Sequence[Record]) -> str:
 50 rows of 500 features from N(0, VDVᵀ); two eigenvectors with ten equal weights each, eigenvalues 400 and 300, all others 1.
 {seeds} seed(s).
 
-### Agreement between workers
+### Alignment of workers
 
-{figure("iid-agreement", "Agreement between ten workers by round; one line a seed. Paper: approaches 1 in all three panels.")}
+{figure("iid-alignment", "Alignment of ten workers by round; one line a seed. Paper: approaches 1 in all three panels.")}
 
-{_agreement_table(records, "approaches 1")}
+{_alignment_table(records, "approaches 1")}
 
 With the paper's settings FSSPCA's workers come to agree. FASPCA's do so for some seeds and loadings only:
 ρ = 1000 is below the curvature 2σ_max(Aᵢ)² of the sites there, about ten thousand, and some workers circle instead of settling.
@@ -100,9 +100,9 @@ VDVᵀ = I + 399 v₁v₁ᵀ + 299 v₂v₂ᵀ whatever was drawn, and σᵢ can
 squares swamps the two eigenvectors, and even PCA of the pooled rows finds nothing (recovery error
 {spread(column(drawn, "error"), ".2f")} of at most 4). The printed errors are small, so the paper must have orthonormalised.
 
-{figure("noniid-agreement", "Agreement between ten workers by round; one line a seed. Paper: approaches 1 in all panels.")}
+{figure("noniid-alignment", "Alignment of ten workers by round; one line a seed. Paper: approaches 1 in all panels.")}
 
-{_agreement_table([r for r in records if r["what"] == "agreement"], "approaches 1")}
+{_alignment_table([r for r in records if r["what"] == "alignment"], "approaches 1")}
 
 ### Recovery errors
 

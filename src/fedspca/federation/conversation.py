@@ -43,7 +43,7 @@ class Conversation:
     identity : Identity
         The coordinator's keys.
     agreement : Agreement
-        The terms, which name the sites and their public keys.
+        The agreement, which names the sites and their public keys.
     run : str
         The run's name: 32 hexadecimal digits, never used before.
     """
@@ -95,7 +95,7 @@ class Conversation:
         return replies
 
     def propose(self) -> dict[str, str]:
-        """Send the terms to every site that can be reached; return what each says to them."""
+        """Send the agreement to every site that can be reached; return what each says to it."""
         text = np.frombuffer(self.agreement.text().encode(), np.uint8)
         letter = self._identity.sign(encode(Message("propose", {"study": self.agreement.hash}, {"agreement": text})))
         named = [site for site in self._channel.sites if site in self.agreement.sites]

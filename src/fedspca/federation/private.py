@@ -143,7 +143,7 @@ class ReleasePlan:
         )
 
 
-def on_terms(
+def under_agreement(
     federation: Federation, agreement: Agreement, notice: Callable[[str], object] = lambda _: None
 ) -> "PrivateFederation":
     """Return a federation that keeps the promise of an agreement, around the one that asks its sites."""

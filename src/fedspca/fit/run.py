@@ -152,7 +152,7 @@ def versions() -> dict[str, str]:
 
 
 def _identity(settings: FitSettings, inputs: Inputs) -> str:
-    """Return a fingerprint of what is fitted to what. Sums over each site's rows stand for the rows."""
+    """Return a hash of the settings, the versions and the data. Sums over each site's rows stand for the rows."""
     kept = {name: value for name, value in asdict(settings).items() if name != "cache"}
     digest = hashlib.sha256(json.dumps([kept, versions(), inputs.feature_names]).encode())
     for site in inputs.sites:

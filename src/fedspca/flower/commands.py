@@ -1,13 +1,14 @@
 """The commands of Flower's own processes, so that nobody needs to learn their flags.
 
-A *SuperLink* runs on the coordinator's machine, a *SuperNode* on each site's. Each command is made by a function that
-returns it as a list, so that it can be printed for those who want to run it themselves.
+A *SuperLink* runs on the coordinator's machine; at each site, :mod:`fedspca.flower.executor` stands in the place of
+Flower's *SuperNode*. Each command is made by a function that returns it as a list, so that it can be printed for those
+who want to run it themselves.
 
 Ports. A SuperLink serves three things on one port: Fleet (what SuperNodes talk to, each request signed by the
 node's key), Runtime (its own app processes) and Control (`flwr run`, `flwr supernode register`), and the open-source
 SuperLink lets *everyone* who reaches the port use Control, that is, run code. So it listens on loopback only, and
-:mod:`fedspca.flower.gateway` is what listens to the network and lets only Fleet pass. Sites open no port: a
-SuperNode connects out, and its own Runtime port is on loopback.
+:mod:`fedspca.flower.gateway` is what listens to the network and lets only Fleet pass. Sites open no port,
+not even on loopback: a node connects out.
 """
 
 import os
@@ -43,8 +44,15 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-def superlink_command(certificates: Certificates, database: Path, port: int, host: str = LOOPBACK) -> list[str]:
-    """The command that starts the coordinator's SuperLink, with TLS and with nodes that must be registered."""
+def superlink_command(
+    certificates: Certificates, database: Path, port: int, host: str = LOOPBACK, secret: Path | None = None
+) -> list[str]:
+    """The command that starts the coordinator's SuperLink, with TLS and with nodes that must be registered.
+
+    With a ``secret`` it starts no apps: it hands a run only to a process that can read the secret's file. Without one
+    it starts whatever app it is sent, with a token among its arguments.
+    """
+    isolation = [] if secret is None else ["--isolation", "process", "--superexec-auth-secret-file", str(secret)]
     return [
         program("flower-superlink"),
         *("--host", host, "--port", str(port)),
@@ -53,6 +61,7 @@ def superlink_command(certificates: Certificates, database: Path, port: int, hos
         "--enable-supernode-auth",
         *("--database", str(database)),
         "--disable-runtime-dependency-installation",
+        *isolation,
     ]
 
 
@@ -76,17 +85,18 @@ def gateway_command(certificates: Certificates, port: int, superlink_port: int, 
     ]
 
 
-def supernode_command(address: str, authority: Path, private_key: Path, port: int, guard: Path) -> list[str]:
-    """The command that connects a site: ``address`` as host:port, and the socket at which its guard listens."""
-    if set('"\\\n') & set(str(guard)):
-        raise FlowerProcessError(f"Flower cannot read a path with quotes or backslashes: {guard}")
+def executor_command(
+    address: str, authority: Path, private_key: Path, guard: Path, app: str, *, tied: bool = False
+) -> list[str]:
+    """The command that connects a site: ``address`` as host:port, and the socket at which its guard listens.
+
+    It stands in the place of Flower's own node, and runs no app. ``tied`` to its parent, it ends when that does.
+    """
     return [
-        program("flower-supernode"),
-        *("--superlink", address),
-        *("--root-certificates", str(authority)),
-        *("--auth-supernode-private-key", str(private_key)),
-        *("--host", LOOPBACK, "--port", str(port)),
-        *("--node-config", f'socket="{guard}"'),
+        *(sys.executable, "-m", "fedspca.flower.executor"),
+        *("--superlink", address, "--authority", str(authority)),
+        *("--key", str(private_key), "--socket", str(guard), "--app", app),
+        *(["--tied"] if tied else []),
     ]
 
 

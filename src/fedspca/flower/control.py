@@ -1,17 +1,24 @@
-"""Tell a SuperLink what to do: let sites in, start runs, see how they are doing."""
+"""Tell a SuperLink what to do: let sites in, start runs, see how they are doing.
 
-import json
-import subprocess
+Flower's own command line takes seconds of CPU for every command, since each imports all of it. So its Control protocol
+is spoken from this process, with Flower's own client.
+"""
+
+import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
-from fedspca.files import new_file
-from fedspca.flower.commands import FlowerProcessError, environment, program
+from fedspca.flower.commands import FlowerProcessError
+from fedspca.flower.versions import check_flower
 
-PROFILE = "fedspca"
+if TYPE_CHECKING:
+    pass
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
 
 
 @dataclass(frozen=True)
@@ -41,41 +48,58 @@ class Run:
 
 
 class SuperLinkControl:
-    """Tell a SuperLink what to do, through Flower's own command line.
+    """Tell a SuperLink what to do.
 
     Parameters
     ----------
-    home : Path
-        Flower's home; gets the profile that says where the SuperLink is.
     address : str
         The SuperLink's own address on this machine.
     authority : Path or None
         The authority's certificate; None for the simulation engine, which is spoken to without TLS on this machine.
     """
 
-    def __init__(self, home: Path, address: str, authority: Path | None) -> None:
-        self._home = Path(home)
-        profile: dict[str, str | bool] = {"address": address}
-        profile |= {"insecure": True} if authority is None else {"root-certificates": str(Path(authority).absolute())}
-        with new_file(self._home / "config.toml") as draft:
-            draft.write_text(
-                f"[superlink]\ndefault = {json.dumps(PROFILE)}\n\n[superlink.{PROFILE}]\n" + _toml(profile),
-                encoding="utf-8",
-            )
+    def __init__(self, address: str, authority: Path | None) -> None:
+        from flwr.supercore.control import ControlHttpClient
+        from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+
+        check_flower()
+        certificate = None if authority is None else Path(authority).read_bytes()
+        versions = [RuntimeVersionHttpInterceptor(component_name="flwr CLI")]
+        self._client: ControlHttpClient = ControlHttpClient.from_server_address(
+            address, authority is None, certificate, versions
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def __enter__(self) -> "SuperLinkControl":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def register(self, public_key: Path, name: str | None = None) -> int:
         """Let the holder of this key connect; its node id, which stays tied to the key. The name is shown nowhere."""
-        said = self._flwr("supernode", "register", str(public_key), PROFILE, *(["--name", name] if name else []))
-        return int(said["node-id"])
+        from cryptography.hazmat.primitives import serialization
+        from flwr.proto.control_pb2 import RegisterNodeRequest
+
+        key = serialization.load_ssh_public_key(Path(public_key).read_bytes())
+        pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        return int(_asked(self._client.RegisterNode, RegisterNodeRequest(public_key=pem, name=name)).node_id)
 
     def unregister(self, node_id: int) -> None:
         """Let the holder of this node's key connect no more."""
-        self._flwr("supernode", "unregister", str(node_id), PROFILE)
+        from flwr.proto.control_pb2 import UnregisterNodeRequest
+
+        _asked(self._client.UnregisterNode, UnregisterNodeRequest(node_id=node_id))
 
     def nodes(self) -> list[Node]:
         """The SuperNodes that are registered."""
-        said = self._flwr("supernode", "list", PROFILE)
-        return [Node(int(node["node-id"]), str(node["status"])) for node in said["nodes"]]
+        from flwr.proto.control_pb2 import ListNodesRequest
+
+        said = _asked(self._client.ListNodes, ListNodesRequest())
+        return [Node(int(node.node_id), str(node.status)) for node in said.nodes_info]
 
     def start_run(
         self,
@@ -84,22 +108,35 @@ class SuperLinkControl:
         simulated_nodes: int | None = None,
     ) -> int:
         """Start a run of an app with these settings, and in the simulation engine with so many nodes; its id."""
-        overrides = self._home / "run.toml"  # on the command line Flower cannot read every string
-        with new_file(overrides) as draft:
-            draft.write_text(_toml(settings or {}), encoding="utf-8")
-        more = ["--run-config", str(overrides)]
+        from flwr.cli.build import build_fab_from_disk
+        from flwr.common.serde import fab_to_proto, user_config_to_proto
+        from flwr.proto.control_pb2 import StartRunRequest
+        from flwr.proto.federation_config_pb2 import SimulationConfig
+        from flwr.supercore.fab import Fab
+
+        content = build_fab_from_disk(app)
+        simulation = None
         if simulated_nodes is not None:
-            more += ["--federation-config", f"num-supernodes={simulated_nodes} client-resources-num-cpus=1"]
-        return int(self._flwr("run", str(app), PROFILE, *more)["run-id"])
+            simulation = SimulationConfig(num_supernodes=simulated_nodes, client_resources_num_cpus=1)
+        request = StartRunRequest(
+            fab=fab_to_proto(Fab(hashlib.sha256(content).hexdigest(), content, {})),
+            override_config=user_config_to_proto(dict(settings or {})),
+            override_federation_config=simulation,
+        )
+        return int(_asked(self._client.StartRun, request).run_id)
 
     def run_status(self, run_id: int) -> Run:
         """How a run is doing."""
-        (run,) = self._flwr("list", PROFILE, "--run-id", str(run_id))["runs"]
-        return Run(run_id, str(run["status"]))
+        from flwr.proto.control_pb2 import ListRunsRequest
+
+        status = _asked(self._client.ListRuns, ListRunsRequest(run_id=run_id)).run_dict[run_id].status
+        return Run(run_id, ":".join(filter(None, (status.status, status.sub_status))))
 
     def stop_run(self, run_id: int) -> None:
         """End a run before its time."""
-        self._flwr("stop", str(run_id), PROFILE)
+        from flwr.proto.control_pb2 import StopRunRequest
+
+        _asked(self._client.StopRun, StopRunRequest(run_id=run_id))
 
     def wait_for_run(self, run_id: int, seconds: float, poll: float = 1.0) -> Run:
         """Wait until a run is over; how it is doing then."""
@@ -108,27 +145,17 @@ class SuperLinkControl:
             time.sleep(poll)
         return run
 
-    def _flwr(self, *arguments: str) -> dict[str, Any]:
-        command = [program("flwr"), *arguments, "--format", "json"]
-        done = subprocess.run(
-            command,
-            env=environment(self._home),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        try:
-            said: dict[str, Any] = json.loads(done.stdout)
-        except ValueError:
-            said = {}
-        if done.returncode or not said.get("success", True):
-            reason = said.get("error-message") or (done.stderr or done.stdout).strip()[-2000:] or "it said nothing"
-            raise FlowerProcessError(f"`flwr {' '.join(arguments[:2])}` failed: {reason}")
-        return said
 
+def _asked(call: Callable[[Request], Response], request: Request) -> Response:
+    """What the SuperLink answers, or raise in words why it does not."""
+    import httpx
+    from flwr.supercore.error import FlowerError
 
-def _toml(settings: Mapping[str, str | int | float | bool]) -> str:
-    # a scalar of JSON is one of TOML, if letters beyond ASCII stay as they are
-    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings.items())
+    try:
+        return call(request)
+    except httpx.HTTPStatusError as error:
+        said = FlowerError.from_json(error.response.text)
+        reason = f"{said.message} {said.public_details or ''}".strip() if said else str(error)
+    except (httpx.HTTPError, ValueError) as error:
+        reason = f"it does not answer ({type(error).__name__}: {error})"
+    raise FlowerProcessError(f"The study's server did not do what it was asked for: {reason}")

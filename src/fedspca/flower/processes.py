@@ -24,6 +24,7 @@ from fedspca.flower.commands import (
     split_address,
     superlink_command,
 )
+from fedspca.flower.executor import CONNECTED
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -45,6 +46,8 @@ class Process:
         Flower's home, under the study's or the site's folder.
     variables : mapping of str to str, optional
         More of the process's environment.
+    tied : bool
+        Whether its standard input is a pipe that closes when this process ends, however it ends.
     """
 
     def __init__(
@@ -54,8 +57,10 @@ class Process:
         folder: Path,
         home: Path,
         variables: Mapping[str, str] | None = None,
+        *,
+        tied: bool = False,
     ) -> None:
-        self.name, self.command, self.folder = name, list(command), Path(folder)
+        self.name, self.command, self.folder, self._tied = name, list(command), Path(folder), tied
         self._home, self._variables = Path(home), dict(variables or {})
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -68,19 +73,19 @@ class Process:
         """Start it, unless one started earlier from this folder still runs."""
         if running(self.folder, self.name) is not None:
             raise FlowerProcessError(f"{self.name} already runs from {self.folder}; stop it first.")
+        self._untie()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 self.command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if self._tied else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment(self._home) | self._variables,
                 start_new_session=True,
             )
-        with new_file(self.folder / f"{self.name}.pid") as draft:
-            draft.write_text(f"{self._child.pid} {_started_at(self._child.pid)}\n", encoding="ascii")
+        note_running(self.folder, self.name, self._child.pid)
         return self
 
     @property
@@ -116,12 +121,23 @@ class Process:
         stop(self.folder, self.name, seconds)
         if self._child is not None:
             self._child.wait()
+            self._untie()
+
+    def _untie(self) -> None:
+        if self._child is not None and self._child.stdin is not None:
+            self._child.stdin.close()
 
     def kill(self) -> None:
         """End the process alone, as a power cut would."""
         if (pid := self.pid) is not None:
             os.kill(pid, signal.SIGKILL)
             self.wait()
+
+
+def note_running(folder: Path, name: str, pid: int) -> None:
+    """Leave the id of a process in ``folder/name.pid``, for :func:`running` and :func:`stop` to find."""
+    with new_file(Path(folder) / f"{name}.pid") as draft:
+        draft.write_text(f"{pid} {_started_at(pid)}\n", encoding="ascii")
 
 
 def running(folder: Path, name: str) -> int | None:
@@ -160,10 +176,12 @@ def listens(host: str, port: int) -> bool:
     return False
 
 
-def start_superlink(folder: Path, certificates: Certificates, port: int | None = None) -> tuple[Process, int]:
+def start_superlink(
+    folder: Path, certificates: Certificates, port: int | None = None, secret: Path | None = None
+) -> tuple[Process, int]:
     """Start the coordinator's SuperLink on loopback and wait until it answers; the process and its port."""
     port = port or free_port()
-    command = superlink_command(certificates, Path(folder) / "superlink.sqlite", port)
+    command = superlink_command(certificates, Path(folder) / "superlink.sqlite", port, secret=secret)
     rarely = {TASK_POLL: "1"}  # it launches one app for a whole run
     process = Process("superlink", command, folder, Path(folder) / "home", rarely).start()
     return process.wait_until(lambda: try_connection(LOOPBACK, port, certificates.authority) is None), port
@@ -188,7 +206,7 @@ def start_gateway(
     return process.start().wait_until(lambda: listens(here, port))
 
 
-def keep_supernode_running(
+def keep_node_running(
     process: Process,
     address: str,
     authority: Path,
@@ -197,11 +215,11 @@ def keep_supernode_running(
     first_wait: float = 2.0,
     longest_wait: float = 15.0,
 ) -> None:
-    """Start the SuperNode, again whenever it ends, until ``stop_asked``; ``tell`` in words whenever that changes.
+    """Start a site's node, again whenever it ends, until ``stop_asked``; ``tell`` in words whenever that changes.
 
-    Flower's SuperNode waits for a server that is not there, but ends when its key is not registered, when the
-    certificate is not accepted, and when the SuperLink does not know it any more. One that was killed is let in again
-    only when the SuperLink has missed it for a minute.
+    A node waits for a server that is not there, but ends when its key is not registered, when the certificate is not
+    accepted, and when the SuperLink does not know it any more. One that was killed is let in again only when the
+    SuperLink has missed it for a minute.
     """
     host, port = split_address(address)
     said, wait = "", first_wait
@@ -242,7 +260,7 @@ def tail(path: Path, lines: int = 15) -> str:
 
 
 def _connected(log: Path, start: int) -> bool:
-    return "SuperNode ID:" in _since(log, start)
+    return CONNECTED in _since(log, start)
 
 
 def _why_ended(log: Path, start: int, trouble: str | None) -> str:
@@ -256,7 +274,7 @@ def _why_ended(log: Path, start: int, trouble: str | None) -> str:
         return "the coordinator has not registered this site's key yet"
     if "Unable to parse the private key" in said:
         return "the site's private key cannot be read"
-    return f"the SuperNode ended; the end of {log} says why"
+    return f"the node ended; the end of {log} says why"
 
 
 def _since(log: Path, start: int) -> str:

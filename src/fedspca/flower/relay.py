@@ -1,8 +1,8 @@
 """Hand one letter to the guard beside the data and bring back its answer, over a Unix socket.
 
-A SuperNode runs whatever app the server ships, in a new process for every message. So the data, the keys and the policy
-live in another process, the *guard*, which may belong to another account of the operating system; the app only carries
-bytes to it. Only the standard library is imported, so that a message costs little more than the process it starts.
+What talks to the network must not hold the data. So the data, the keys and the policy live in a process of their own,
+the *guard*, which may belong to another account of the operating system. The node (:mod:`fedspca.flower.executor`)
+only carries bytes to it, and reports what came that was no letter, for the guard to write into the site's log.
 
 A frame is one byte that says what it is, the length as eight bytes (big-endian), then as many bytes.
 """
@@ -19,11 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-LETTER, FAILURE = b"L", b"F"
+LETTER, FAILURE, REPORT = b"L", b"F", b"R"
 HEADER = struct.Struct(">cQ")
 CHUNK = 1 << 20
 MAX_CONNECTIONS = 8  # each may hold one letter in memory
 MAX_BYTES = 1 << 30
+LONGEST_REPORT = 1000
 LONGEST_PATH = 103  # of a Unix socket: 104 bytes with the closing zero on macOS, 108 on Linux
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,9 @@ class Relay:
     timeout : float
         Seconds that a peer has to hand over a whole letter, or to take a whole answer.
     mode : int
-        Who may connect: 0600 for this account, 0660 for its group when the SuperNode runs under another account.
+        Who may connect: 0600 for this account, 0660 for its group when the node runs under another account.
+    reported : callable, optional
+        Told in words of what the node refused, without asking for an answer.
     """
 
     def __init__(
@@ -58,8 +61,10 @@ class Relay:
         max_bytes: int = MAX_BYTES,
         timeout: float = 60.0,
         mode: int = 0o600,
+        reported: Callable[[str], object] = log.warning,
     ) -> None:
         self._handle, self._max_bytes, self._timeout = handle, max_bytes, timeout
+        self._reported = reported
         self.socket_path = Path(socket_path)
         self._one_at_a_time = threading.Lock()
         self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
@@ -104,8 +109,8 @@ class Relay:
         try:
             with connection:
                 try:
-                    letter = _receive(connection, LETTER, self._max_bytes, self._timeout)
-                    _send(connection, LETTER, self._answer(letter), self._timeout)
+                    kind, content = _receive(connection, (LETTER, REPORT), self._max_bytes, self._timeout)
+                    _send(connection, LETTER, self._respond(kind, content), self._timeout)
                 except RelayError as error:
                     _send(connection, FAILURE, str(error).encode(), self._timeout)
         except OSError as error:
@@ -114,6 +119,12 @@ class Relay:
             log.info("%s", error)
         finally:
             self._places.release()
+
+    def _respond(self, kind: bytes, content: bytes) -> bytes:
+        if kind == LETTER:
+            return self._answer(content)
+        self._reported(content[:LONGEST_REPORT].decode(errors="replace"))
+        return b""
 
     def _answer(self, letter: bytes) -> bytes:
         try:
@@ -136,20 +147,30 @@ def serve(
     *,
     timeout: float = 60.0,
     mode: int = 0o600,
+    reported: Callable[[str], object] = log.warning,
 ) -> Relay:
     """Start a :class:`Relay`; it serves in threads of its own until its ``stop()``."""
-    return Relay(handle, socket_path, max_bytes, timeout, mode)
+    return Relay(handle, socket_path, max_bytes, timeout, mode, reported)
 
 
 def forward(socket_path: str | Path, letter: bytes, max_bytes: int = MAX_BYTES, timeout: float = 3600.0) -> bytes:
     """Hand a letter to the guard and return its answer, or raise :class:`RelayError`."""
+    return _ask(socket_path, LETTER, letter, max_bytes, timeout)
+
+
+def report(socket_path: str | Path, words: str, timeout: float = 60.0) -> None:
+    """Tell the guard in words what was refused, for the site's log, or raise :class:`RelayError`."""
+    _ask(socket_path, REPORT, words[:LONGEST_REPORT].encode(errors="replace"), MAX_BYTES, timeout)
+
+
+def _ask(socket_path: str | Path, kind: bytes, content: bytes, max_bytes: int, timeout: float) -> bytes:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
             connection.connect(str(socket_path))
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have said why before it hung up
-                _send(connection, LETTER, letter, timeout)
-            return _receive(connection, LETTER, max_bytes, timeout)
+                _send(connection, kind, content, timeout)
+            return _receive(connection, (LETTER,), max_bytes, timeout)[1]
     except TimeoutError:
         raise RelayError(f"the guard did not answer within {timeout:.0f} seconds") from None
     except OSError as error:
@@ -197,18 +218,20 @@ def _send(connection: socket.socket, kind: bytes, payload: bytes, timeout: float
     connection.sendall(payload)
 
 
-def _receive(connection: socket.socket, expected: bytes, max_bytes: int, timeout: float) -> bytes:
-    """One frame of the expected kind; memory is taken only as bytes arrive, and never beyond the limit."""
+def _receive(
+    connection: socket.socket, expected: tuple[bytes, ...], max_bytes: int, timeout: float
+) -> tuple[bytes, bytes]:
+    """Kind and content of one frame; memory is taken only as bytes arrive, and never beyond the limit."""
     deadline = time.monotonic() + timeout
     kind, length = HEADER.unpack(_receive_exactly(connection, HEADER.size, deadline))
-    if kind not in (expected, FAILURE):
+    if kind not in (*expected, FAILURE):
         raise RelayError("this is not a frame of the relay")
     if length > max_bytes:
         raise RelayError(f"the letter has {length} bytes; at most {max_bytes} are accepted")
     payload = _receive_exactly(connection, length, deadline)
     if kind == FAILURE:
         raise RelayError(payload[:1000].decode(errors="replace"))
-    return payload
+    return kind, payload
 
 
 def _receive_exactly(connection: socket.socket, length: int, deadline: float) -> bytes:

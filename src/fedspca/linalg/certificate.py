@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.sparse_stiefel import normal_matrix, solve_symmetric
+from fedspca.linalg.sparse_stiefel import NormalEquations
 
 Array = NDArray[np.float64]
 
 _LENGTHS = tuple(0.3**i for i in range(12))
+_SOLVED = 1e-8  # relative residual of a step's equations, where they are solved by steps
 _DAMPED = 1e-6  # share of the mean curvature with which damping begins
 
 
@@ -48,10 +49,7 @@ def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 10
     best, damping = np.inf, 0.0
     for _ in range(max_iter):
         pull = w.T @ left
-        normal = normal_matrix(w, weights)
-        typical = float(normal.diagonal().mean())
-        normal.flat[:: len(normal) + 1] += damping * typical
-        step = solve_symmetric(normal, pull + pull.T)
+        step = NormalEquations.at(w, weights, damping=damping).solve(pull + pull.T, rtol=_SOLVED)
         # any L gives a valid bound: the last digits of the best one buy nothing
         if damping == 0.0 and float(np.vdot(step, pull)) <= 1e-3 * best < np.inf:
             break

@@ -1,6 +1,7 @@
 """Smooth steps on the sparse Stiefel manifold: trust-region Newton on a fixed support."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,8 @@ from fedspca.linalg.sparse_stiefel import Tangent, retract
 
 Array = NDArray[np.float64]
 
-
+_LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
+_SHRUNK = 0.03  # share of the trust radius that is left where none of them descends
 DUST = 1e-9  # an entry this small is a zero that rounding has missed, and would demand an exact sign of its gradient
 
 
@@ -40,6 +42,16 @@ class Surrogate:
         return Surrogate(self.quadratic.rows(index, often=often), self.linear[index], self.lam)
 
 
+class Polished(NamedTuple):
+    """A point, half its gradient, its value, its multiplier if one was computed, and the trust radius in the end."""
+
+    w: Array
+    half: Array
+    value: float
+    multiplier: Array | None
+    radius: float
+
+
 def descend(p: Surrogate, z: Array, value: float, slack: float = 0.0) -> tuple[Array, float, HalfWay] | None:
     """Retract z on its own support: the point, its value, its half-way product.
 
@@ -61,12 +73,13 @@ def polish(
     *,
     max_newton: int = 6,
     keep_signs: bool = True,
-) -> tuple[Array, Array, float, Array | None]:
+    radius: float = np.inf,
+) -> Polished:
     """Riemannian trust-region Newton on the fixed support and, where lam > 0, signs: there the objective is smooth.
 
     Entries may leave the support (those whose sign would flip), none may enter: that is the proximal step's work.
     """
-    radius, multiplier = 0.5 * np.sqrt(w.shape[1]), None
+    radius, multiplier = min(radius, 0.5 * float(np.sqrt(w.shape[1]))), None
     rough = tol > 1e-4  # a rough solve ranks starts: it needs the saddles escaped, not the last digits
     max_newton, max_cg = (min(max_newton, 2), 12) if rough else (max_newton, 40)
     scale = 2.0 * float(np.linalg.norm(half)) or 1.0
@@ -87,24 +100,25 @@ def polish(
         slack = 1e-12 if size < 1e-5 * scale else 0.0
         accepted, length = _backtrack(part, wk, move, value, slack, keep_signs)
         if accepted is None:
+            radius *= _SHRUNK
             break
         radius = 2.0 * radius if on_boundary and length == 1.0 else radius if length == 1.0 else length * radius
         wk, value, moved = accepted[0], accepted[1], True
         slope = 2.0 * (part.quadratic.outer(accepted[2]) + part.linear)
     if not moved:
-        return w, half, value, multiplier
+        return Polished(w, half, value, multiplier, radius)
     if part is p:
-        return wk, 0.5 * slope, value, multiplier
+        return Polished(wk, 0.5 * slope, value, multiplier, radius)
     w = np.zeros_like(w)
     w[keep] = wk
-    return w, p.half_gradient(w), value, multiplier
+    return Polished(w, p.half_gradient(w), value, multiplier, radius)
 
 
 def _backtrack(
     p: Surrogate, w: Array, move: Array, value: float, slack: float, keep_signs: bool
 ) -> tuple[tuple[Array, float, HalfWay] | None, float]:
     """The longest of three steps along a move that descends, and its length; flipped entries are set to zero."""
-    for length in (1.0, 0.3, 0.09):
+    for length in _LENGTHS:
         z = w + length * move
         if keep_signs:
             z[z * w < 0.0] = 0.0

@@ -18,6 +18,7 @@ Index = NDArray[np.intp]
 Blocks = tuple[Array, ...]
 
 _NEGLIGIBLE = 1e-3  # share of lambda_max(M) below which what M misses makes no better prediction
+_ALL = 1e-10  # share of the trace of S that rounding may leave unexplained
 _NOTHING_NEW = 1e-12  # squared sine of the angle with all asked before, below which a column adds no direction
 RANK_TOL = 1e-11  # relative to lambda_max(M): below it (S - M) q is rounding error, and dividing by it poisons F
 
@@ -85,6 +86,11 @@ def _unexplained(model: NystromModel) -> float:
     missing = max(model.trace - float(np.trace(model.gram)), 0.0)
     free = model.n_features - model.whitening.shape[1]
     return missing / free if free > 0 else 0.0
+
+
+def known(model: NystromModel) -> bool:
+    """Whether M is all of S, up to rounding: what it misses has no trace."""
+    return model.trace - float(np.trace(model.gram)) <= _ALL * model.trace
 
 
 def empty(n_features: int, trace: float) -> NystromModel:

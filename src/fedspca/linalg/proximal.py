@@ -1,6 +1,7 @@
 """The l1 surrogate on the Stiefel manifold: proximal steps find the support, Newton steps polish on it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,11 +9,14 @@ from numpy.typing import NDArray
 from fedspca.linalg.newton import Surrogate, descend, polish
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.shrinkage import soft_threshold
-from fedspca.linalg.sparse_stiefel import normal_matrix, retract, solve_symmetric
+from fedspca.linalg.sparse_stiefel import NormalEquations, retract
 
 Array = NDArray[np.float64]
 
 SMALL = 200  # up to this many rows a working set costs more than it saves
+_UNDAMPED = 1e-10  # share of the mean curvature of the dual that is always added to it
+_INEXACT = 1e-3  # relative residual of the equations of a Newton step on the dual, where they are solved by steps
+_LENGTHS = (1.0, 0.4, 0.16, 0.064, 0.0256, 0.01)  # of a Newton step on the dual
 CAREFUL = 1500  # the same with more than six columns, where rows left out at first lead into poorer basins
 
 
@@ -103,7 +107,7 @@ def _solve(p: Surrogate, w: Array, tol: float, max_iter: int, multiplier: Array 
     value, half_way = p.trial(w)
     half = p.quadratic.outer(half_way) + p.linear
     lagrange = _first_multiplier(w, half, p.lam) if multiplier is None else multiplier
-    boost, residual, converged = 1.0, np.inf, False
+    boost, radius, residual, converged = 1.0, np.inf, np.inf, False
     it = 0
     while it < max_iter:
         it += 1
@@ -127,7 +131,7 @@ def _solve(p: Surrogate, w: Array, tol: float, max_iter: int, multiplier: Array 
         w, value = accepted[:2]
         half = p.quadratic.outer(accepted[2]) + p.linear
         if changed <= max(2, 0.1 * np.count_nonzero(w)):
-            w, half, value, polished = polish(p, w, half, value, 0.1 * tol)
+            w, half, value, polished, radius = polish(p, w, half, value, 0.1 * tol, radius=4.0 * radius)
             lagrange = lagrange if polished is None else polished
     return L1Solution(w, lagrange, value, residual, it, converged)
 
@@ -151,43 +155,64 @@ def proximal_point(
     multiplier: Array,
     *,
     tol: float = 1e-12,
-    max_iter: int = 8,
+    max_iter: int = 15,
 ) -> tuple[Array, Array]:
     """Argmin over z of ``-2 <half, z> + sum_j ||z_j - w_j||^2 / (2 step_j) + lam ||z||_1``, z - w tangent at w.
 
     The ManPG subproblem (Chen, Ma, So, Zhang 2020), in a metric with one step per column. Its dual has
-    r (r + 1) / 2 unknowns; semi-smooth Newton with a residual check, warm-started by the last multiplier.
+    r (r + 1) / 2 unknowns, is concave and once differentiable: semi-smooth Newton, warm-started by the last multiplier.
+    A step is taken if the dual ascends, which some length of it always does, or, where rounding hides that, if z gets
+    nearer to the tangent space.
     """
-    forward = w + 2.0 * step * half
-    eye2, threshold, damping = 2.0 * np.eye(w.shape[1]), step * lam, 1e-10 * float(step.min())
-
-    def trial(lagrange: Array) -> tuple[Array, Array]:
-        z = soft_threshold(forward - (w @ lagrange) * step, threshold)
-        cross = w.T @ z
-        return z, cross + cross.T - eye2
-
-    z, excess = trial(multiplier)
-    size = float(np.abs(excess).max())
+    dual = _Dual(w, w / step + 2.0 * half, lam, step)
+    here = dual.at(multiplier)
+    damping = _UNDAMPED
     for _ in range(max_iter):
-        if size <= max(tol, 1e-12):
+        if here.distance <= max(tol, 1e-12):
             break
-        mask = (z != 0.0) * step
-        normal = normal_matrix(w, mask)
         # damping: where a pair of columns shares no support yet, the dual is flat and its Newton step unbounded
-        normal.flat[:: len(normal) + 1] += damping
-        newton = solve_symmetric(normal, excess)
-        t = 1.0
-        for _ in range(6):
-            candidate = multiplier + t * newton
-            z_new, excess_new = trial(candidate)
-            size_new = float(np.abs(excess_new).max())
-            if size_new < (1.0 - 0.1 * t) * size:
+        equations = NormalEquations.at(w, (here.z != 0.0) * step, damping=damping)
+        newton = equations.solve(here.excess, rtol=_INEXACT)
+        rise = 0.5 * float(np.vdot(newton, here.excess))
+        for length in _LENGTHS:
+            there = dual.at(here.multiplier + length * newton)
+            ascends = there.value >= here.value + 1e-4 * length * rise
+            if ascends or there.distance < 0.5 * here.distance:
                 break
-            t *= 0.4
         else:
-            damping = max(
-                100.0 * damping, 1e-4 * float(normal.diagonal().mean())
-            )  # towards the gradient, which descends
+            if damping > 1.0:
+                break
+            damping = max(100.0 * damping, 1e-4)  # towards the gradient, along which the dual ascends
             continue
-        multiplier, z, excess, size = candidate, z_new, excess_new, size_new
-    return z, multiplier
+        here, damping = there, _UNDAMPED if length == 1.0 else damping
+    return here.z, here.multiplier
+
+
+class _DualPoint(NamedTuple):
+    """A multiplier L, the z that is best for it, the value of the dual, and how far z - w is from tangent."""
+
+    multiplier: Array
+    z: Array
+    value: float
+    excess: Array
+    distance: float
+
+
+@dataclass(frozen=True)
+class _Dual:
+    """D(L) = min over z of ``-<pull, z> + sum_j ||z_j||^2 / (2 step_j) + lam ||z||_1 + <L, w'z - I>``."""
+
+    w: Array
+    pull: Array
+    lam: Array
+    step: Array
+
+    def at(self, multiplier: Array) -> _DualPoint:
+        pull = self.pull - self.w @ multiplier
+        z = self.step * soft_threshold(pull, self.lam)
+        # at its minimiser a quadratic plus a norm is minus half the quadratic
+        value = -0.5 * float(np.vdot(z, z / self.step)) - float(np.trace(multiplier))
+        excess = self.w.T @ z
+        excess = excess + excess.T
+        excess.flat[:: len(excess) + 1] -= 2.0
+        return _DualPoint(multiplier, z, value, excess, float(np.abs(excess).max()))

@@ -1,7 +1,5 @@
 """Small dense problems straight through LAPACK: at these sizes numpy's wrappers cost more than the work."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
@@ -9,6 +7,7 @@ from scipy.linalg import lapack
 Array = NDArray[np.float64]
 
 _FAR_APART = 0.1  # sine of the angle between a column and those before it, beyond which squaring costs two digits
+_LIFTS = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)  # shares of the largest diagonal entry
 _APART = 1e-3  # and beyond which it costs six
 
 
@@ -31,11 +30,22 @@ def eigenpairs(a: Array) -> tuple[Array, Array]:
     return (values, vectors) if not info else np.linalg.eigh(a)
 
 
-def solve_positive(a: Array, b: Array) -> Array:
-    """The x with ``a x = b``, a symmetric and positive definite up to rounding."""
-    x: Any
-    _, x, info = lapack.dposv(a, b)
-    return np.asarray(np.linalg.solve(a, b) if info else x)
+def positive_factor(a: Array) -> Array:
+    """The upper triangular R with ``a = R' R``, a symmetric and positive definite up to rounding.
+
+    Where rounding has made an eigenvalue negative, the diagonal is lifted until none is.
+    """
+    factor, info = lapack.dpotrf(a)
+    for lift in _LIFTS:
+        if not info:
+            break
+        factor, info = lapack.dpotrf(a + lift * float(a.diagonal().max()) * np.eye(len(a)))
+    return np.asarray(factor)
+
+
+def solve_factored(factor: Array, b: Array) -> Array:
+    """The x with ``R' R x = b``."""
+    return np.asarray(lapack.dpotrs(factor, b)[0])
 
 
 def inverse_cholesky(a: Array) -> Array:

@@ -2,7 +2,8 @@
 
 For a support ``T`` (a 0/1 matrix of shape (d, r)) the set is ``{w : w.T @ w = I, w = T * w}``.
 The normal space at ``w`` is ``{T * (w @ L) : L symmetric}``; every projection below solves one linear
-system in the r (r + 1) / 2 free entries of ``L``, whatever d is.
+system in the r (r + 1) / 2 free entries of ``L``, whatever d is: by a factorisation for few columns, by conjugate
+gradients, whose cost grows as r^2, for many.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.small import solve_positive
+from fedspca.linalg.small import positive_factor, solve_factored
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -20,6 +21,13 @@ Index = NDArray[np.intp]
 
 _FEW = 4  # columns up to which one product assembles the normal matrix faster than a gather
 _RIDGE = 1e-14  # disjoint supports make a constraint vacuous: its row of the normal matrix is zero
+_UNSEEN = 1e-15  # share of the largest diagonal entry below which a constraint counts as vacuous
+_CHORD = 0.05  # share of the excess that a step may leave for the next one to use its factorisation again
+_HALTING, _PATIENCE = 0.5, 2  # a step that leaves more of the excess has not helped; so many in a row end a retraction
+_DIRECT = 20  # columns up to which factoring the normal matrix is faster than steps
+_EXACT = 1e-12  # relative residual at which steps have solved as well as a factorisation would
+_STEPS = 100  # of conjugate gradients, at most
+_NOTHING = np.zeros(0)
 
 
 class _Pairs(NamedTuple):
@@ -52,35 +60,103 @@ def _pair_tables(r: int) -> _Pairs:
     return _Pairs(i, j, i * r + j, index, 1.0 + np.eye(r), assemble, gather, delta)
 
 
-def normal_matrix(w: Array, mask: Array) -> Array:
-    """Gram matrix of the constraint gradients ``mask * (w_j e_i' + w_i e_j')``, i <= j.
+def normal_matrix(w: Array, mask: Array, pairs: Index) -> Array:
+    """Gram matrix of the constraint gradients ``mask * (w_j e_i' + w_i e_j')`` of some of the pairs i <= j.
 
     ``mask`` may carry positive column weights: the Gram is then that of the weighted inner product.
     """
-    pairs = _pair_tables(w.shape[1])
+    tables = _pair_tables(w.shape[1])
     columns = w.T
     # entry (p, q), g: the inner product of w_p and w_q over column g's support
-    grams = ((columns[pairs.first] * columns[pairs.second]) @ mask).ravel()
-    if pairs.assemble is not None:
-        return (grams @ pairs.assemble).reshape(len(pairs.first), -1)
-    return np.asarray(np.einsum("tij,tij->ij", grams[pairs.gather], pairs.delta))
+    grams = ((columns[tables.first] * columns[tables.second]) @ mask).ravel()
+    whole = len(pairs) == len(tables.first)
+    if tables.assemble is not None:
+        normal = (grams @ tables.assemble).reshape(len(tables.first), -1)
+        return normal if whole else normal[pairs[:, None], pairs]
+    if whole:
+        return np.asarray(np.einsum("tij,tij->ij", grams[tables.gather], tables.delta))
+    few = pairs[:, None], pairs
+    return np.asarray(
+        sum(grams[gather[few]] * delta[few] for gather, delta in zip(tables.gather, tables.delta, strict=True))
+    )
 
 
-def solve_symmetric(normal: Array, rhs: Array) -> Array:
-    """The symmetric L with ``normal @ vec(L) = vec(rhs)``, least norm where a constraint is vacuous.
+@dataclass(frozen=True)
+class NormalEquations:
+    """The symmetric L with ``Z + Z' + damping * L = rhs`` for ``Z = w' (mask * (w L))``: least-norm corrections.
 
-    The ridge that makes it so is added to ``normal`` in place.
+    A pair of columns whose supports do not meet has no equation, and its entry of L is zero. Up to ``_DIRECT`` columns
+    the r (r + 1) / 2 unknowns are solved for by a factorisation. Beyond, that would cost O(r^6); conjugate gradients
+    cost two products with w a step, and w is so near to orthonormal that few steps do.
     """
-    pairs = _pair_tables(rhs.shape[0])
-    normal.flat[:: len(normal) + 1] += _RIDGE * max(float(normal.diagonal().max()), 1e-300)
-    solution = solve_positive(normal, rhs.take(pairs.upper))
-    return np.asarray(solution.take(pairs.full) * pairs.double)
 
+    w: Array
+    mask: Array
+    damping: float
+    pairs: Index | None  # those that have an equation, and the factor of their normal matrix, where that is formed
+    factor: Array
+    scaling: Array  # r x r: the inverse of the diagonal, zero where there is no equation
 
-def symmetric_inverse(normal: Array) -> Array:
-    """The (ridged) inverse of a normal matrix, for many right-hand sides."""
-    ridge = _RIDGE * max(float(normal.diagonal().max()), 1e-300)
-    return np.asarray(np.linalg.inv(normal + ridge * np.eye(normal.shape[0])), dtype=np.float64)
+    @classmethod
+    def at(cls, w: Array, mask: Array, *, damping: float = 0.0) -> "NormalEquations":
+        """Set up at a point; ``damping`` is a share of the mean diagonal, added to it."""
+        r = w.shape[1]
+        overlap = (w * w).T @ mask
+        diagonal = overlap + overlap.T
+        mean = float(diagonal.sum()) / (r * r)
+        largest = float(diagonal.max())
+        seen = diagonal > _UNSEEN * largest
+        if r > _DIRECT:
+            ridge = damping * mean
+            scaling = np.divide(1.0, diagonal + ridge, out=np.zeros_like(diagonal), where=seen)
+            return cls(w, mask, ridge, None, _NOTHING, scaling)
+        tables = _pair_tables(r)
+        pairs = np.flatnonzero(seen.take(tables.upper))
+        normal = normal_matrix(w, mask, pairs)
+        # the unknowns are the entries of L, but for half those on its diagonal
+        normal.flat[:: len(normal) + 1] += (damping * mean + _RIDGE * largest) * tables.double.take(tables.upper[pairs])
+        return cls(w, mask, 0.0, pairs, positive_factor(normal), _NOTHING)
+
+    def solve(self, rhs: Array, *, rtol: float = _EXACT) -> Array:
+        """L for a symmetric right-hand side, to a relative residual where it is found by steps."""
+        if self.pairs is None:
+            return self._by_steps(rhs, rtol)
+        if not len(self.pairs):
+            return np.zeros_like(rhs)
+        tables = _pair_tables(len(rhs))
+        solution = np.zeros(len(tables.upper))
+        solution[self.pairs] = solve_factored(self.factor, rhs.take(tables.upper[self.pairs]))
+        return np.asarray(solution.take(tables.full) * tables.double)
+
+    def _apply(self, x: Array) -> Array:
+        half = self.w.T @ (self.mask * (self.w @ x))
+        half += half.T
+        if self.damping:
+            half += self.damping * x
+        return half
+
+    def _by_steps(self, rhs: Array, rtol: float) -> Array:
+        """Conjugate gradients, scaled by the diagonal."""
+        solution, left = np.zeros_like(rhs), np.where(self.scaling > 0.0, rhs, 0.0)
+        stop = rtol * float(np.sqrt(np.vdot(left, left)))
+        scaled = self.scaling * left
+        direction, size = scaled, float(np.vdot(left, scaled))
+        for _ in range(_STEPS):
+            if size <= 0.0:
+                break
+            image = self._apply(direction)
+            curvature = float(np.vdot(direction, image))
+            if curvature <= 0.0:
+                break
+            length = size / curvature
+            solution = solution + length * direction
+            left = left - length * image
+            if float(np.sqrt(np.vdot(left, left))) <= stop:
+                break
+            scaled = self.scaling * left
+            size, last = float(np.vdot(left, scaled)), size
+            direction = scaled + (size / last) * direction
+        return solution
 
 
 @dataclass(frozen=True)
@@ -89,29 +165,27 @@ class Tangent:
 
     w: Array
     mask: Array
-    inverse: Array
+    normal: NormalEquations
 
     @classmethod
     def at(cls, w: Array, mask: Array) -> "Tangent":
-        """Factor the projection at a point."""
-        return cls(w, mask, symmetric_inverse(normal_matrix(w, mask)))
+        """Set the projection up at a point."""
+        return cls(w, mask, NormalEquations.at(w, mask))
 
     def multiplier(self, y: Array) -> Array:
         """Argmin over symmetric L of ``||mask * (y - w L)||_F``; ``y`` must vanish off the support."""
         z = self.w.T @ y
-        pairs = _pair_tables(z.shape[0])
-        solution = self.inverse @ (z + z.T).take(pairs.upper)
-        return np.asarray(solution.take(pairs.full) * pairs.double)
+        return self.normal.solve(z + z.T)
 
     def project(self, y: Array) -> Array:
         """Argmin over tangent D of ``||D - y||_F``; ``y`` must vanish off the support."""
         return y - self.mask * (self.w @ self.multiplier(y))
 
 
-def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter: int = 12) -> Array | None:
+def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter: int = 24) -> Array | None:
     """Argmin ``||w - z||_F`` (to second order) over orthonormal w with the support of z.
 
-    Gauss-Newton on ``w.T w = I`` with least-norm corrections ``mask * (w L)``: quadratically convergent, and an
+    Gauss-Newton on ``w.T w = I`` with least-norm corrections ``mask * (w L)``: it converges fast, and an
     exact zero stays an exact zero, which no QR or polar factor can promise. Returns None where the support
     admits no orthonormal matrix near z.
     """
@@ -123,16 +197,20 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
         return _retract_pair(w, (w != 0.0) if mask is None else mask)
     support = (z != 0.0).astype(float) if mask is None else mask
     eye = np.eye(z.shape[1])
-    previous = np.inf
+    previous, stuck, equations = np.inf, 0, None
     for _ in range(max_iter):
         excess = w.T @ w - eye
         size = float(np.abs(excess).max())
         if size <= tol or (size <= 1e3 * tol and size >= 0.5 * previous):
             return w
-        if not size <= 1e3:  # not a number, or diverging
+        stuck = stuck + 1 if size > _HALTING * previous else 0
+        if not size <= 1e3 or stuck > _PATIENCE:  # not a number, diverging, or there is no such matrix
             return None
+        if equations is None or size > _CHORD * previous:
+            equations = NormalEquations.at(w, support)
         previous = size
-        w = w - support * (w @ solve_symmetric(normal_matrix(w, support), excess))
+        # a step need not be more exact than the next one, whose excess is the square of this one
+        w = w - support * (w @ equations.solve(excess, rtol=max(0.1 * min(size, 0.1), 0.1 * tol / size)))
     return w if float(np.abs(w.T @ w - eye).max()) <= 1e-10 else None
 
 

@@ -13,8 +13,8 @@ from fedspca.report.sections import figure, table
 from fedspca.site import QUERIES
 
 MEASURES = {
-    "primal residual": "primal, how far the sites are from agreement",
-    "dual residual": "dual, how far the agreement is from standing still",
+    "primal residual": "primal, how far the sites are from consensus",
+    "dual residual": "dual, how far the consensus still moves",
     "certificate": "certificate, how far the solution is from a best one of the pooled problem",
 }
 
@@ -98,18 +98,19 @@ def _sent(history: list[dict[str, Any]]) -> Markup | None:
 
 
 def between_institutions(model: SparsePCAModel) -> Markup:
-    """Say on which terms sites on other machines took part, and what was spent on privacy."""
-    terms = model.facts.get("institutions")
-    if not terms:
+    """Say what sites on other machines agreed to, and what was spent on privacy."""
+    agreed = model.facts.get("institutions")
+    if not agreed:
         return Markup("")
     told = [
         "What each site sent was masked: the coordinator saw sums over all sites and nothing else."
-        if terms["masked"]
+        if agreed["masked"]
         else "What each site sent was not masked: the coordinator saw each site's own terms.",
-        f"Sites: {', '.join(model.facts.get('site_names', []))}. Each owner signed these terms: {terms['agreement']}.",
+        f"Sites: {', '.join(model.facts.get('site_names', []))}. "
+        f"Each owner signed this agreement: {agreed['agreement']}.",
     ]
-    told += [f"Site {site} was lost on the way: {reason}" for site, reason in terms["lost"].items()]
-    spent = terms["privacy"]
+    told += [f"Site {site} was lost on the way: {reason}" for site, reason in agreed["lost"].items()]
+    spent = agreed["privacy"]
     if spent is None:
         return join(*(tag("p", text) for text in told), tag("p", "No noise was added: the sums are exact."))
     told.append(f"Differentially private for each row: ε = {spent['epsilon']:.4g} was spent at δ = {spent['delta']:g}.")

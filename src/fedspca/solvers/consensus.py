@@ -128,7 +128,7 @@ def _report(
         dual_residual=residuals.dual,
         rho=float(rho),
         nonzeros=int(np.count_nonzero(z)),
-        agreement=mean_cosine(w_sum, answer["norms"], answer.n_sites),
+        alignment=mean_cosine(w_sum, answer["norms"], answer.n_sites),
     )
     if residuals.worst <= tol:
         return StopReason.CONVERGED
@@ -136,7 +136,7 @@ def _report(
 
 
 def _growth(residuals: Residuals, primals: list[float], tol: float) -> float:
-    """By how much ρ grows: doubled where agreement lags far behind, or has come no nearer for many rounds.
+    """By how much ρ grows: doubled where the primal residual lags far behind, or has not shrunk for many rounds.
 
     ρ never shrinks. Below the sites' curvature the problem that each solves has no reason to stay near z.
     """

@@ -29,12 +29,12 @@ class Round:
     objective : float or None
         The penalised objective, where the round gave it: captured variance enters with a minus sign.
     primal_residual, dual_residual : float or None
-        How far the sites are from agreement and the agreement from standing still, both relative.
+        How far the sites are from consensus, and how far the consensus still moves, both relative.
     rho : float or None
         The penalty of the augmented Lagrangian in this round.
     nonzeros : int or None
         Non-zero weights in the loadings of this stage.
-    agreement : float or None
+    alignment : float or None
         Average pairwise cosine between the sites' loadings.
     certificate : float or None
         First-order residual of the pooled problem, relative, or another measure of how far the solver has come.
@@ -51,7 +51,7 @@ class Round:
     dual_residual: float | None = None
     rho: float | None = None
     nonzeros: int | None = None
-    agreement: float | None = None
+    alignment: float | None = None
     certificate: float | None = None
 
 

@@ -12,6 +12,7 @@ class StopReason(Enum):
     STATIONARY = "nothing better is in sight"
     STALLED = "a round brought neither descent nor anything new"
     MAX_ROUNDS = "the allowed rounds are spent"
+    MAX_SECONDS = "the allowed time is spent"
     CALLBACK = "stopped by a callback"
 
     @property
@@ -22,7 +23,7 @@ class StopReason(Enum):
 
 @dataclass(frozen=True)
 class Residuals:
-    """How far the sites are from agreement (primal) and the agreement from standing still (dual), both relative.
+    """How far the sites are from consensus (primal), and how far the consensus still moves (dual), both relative.
 
     The primal residual is √(Σ‖w_i − z‖² / Σ‖w_i‖²). The dual one is √K ρ‖z − z_before‖ relative to the forces in
     balance: the larger of √Σ‖u_i‖² and the size of the sites' gradients, which captured variance bounds from below.

@@ -6,7 +6,7 @@
     coordinator.key         the key that signs every question
     certificates/           the study's own authority, and the certificate of this machine
     invitations/, replies/  one paper a site
-    agreement.json          the terms as they were last sent to sites
+    agreement.json          the agreement as it was last sent to the sites
     run/                    the sums of the current run: what a resumed run goes on from
     events.jsonl            what happened, one line each
     heads.json              the heads of the sites' logs after each run
@@ -15,6 +15,7 @@
 """
 
 import json
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -88,6 +89,20 @@ class StudyFolder:
         """Where it is noted which of Flower's nodes is which site's."""
         return self.flower / "registered.json"
 
+    @property
+    def current_run(self) -> Path:
+        """Where it is noted which of Flower's runs goes on."""
+        return self.flower / "current-run.json"
+
+    @property
+    def secret(self) -> Path:
+        """What a process must be able to read to lead a run of this study; made when it is first asked for."""
+        path = self.flower / "lead.secret"
+        if not path.exists():
+            with new_file(path, private=True) as draft:
+                draft.write_bytes(secrets.token_bytes(32))
+        return path
+
     def nodes(self) -> dict[str, Any]:
         """Return the key and the number of each site's node, as Flower registered them."""
         return dict(json.loads(self.registered.read_text(encoding="utf-8"))) if self.registered.exists() else {}
@@ -129,7 +144,7 @@ class StudyFolder:
         return {path.stem: read_paper(path, Reply, "public") for path in paths}
 
     def agreement(self) -> Agreement:
-        """Return the terms that follow from the settings and the sites' replies as they now are."""
+        """Return the agreement that follows from the settings and from the sites' replies as they now are."""
         study, replies = self.settings, self.replies()
         missing = [site for site in study.sites if site not in replies]
         if missing:

@@ -1,10 +1,11 @@
 """The coordinator's Flower: started, told what to do, watched and stopped, without anyone learning its flags."""
 
 import json
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from fedspca.files import new_file
 from fedspca.flower.certificates import check_certificate
@@ -16,12 +17,22 @@ from fedspca.flower.commands import (
     superlink_command,
 )
 from fedspca.flower.control import SuperLinkControl
-from fedspca.flower.processes import listens, running, start_gateway, start_simulation, start_superlink, stop
+from fedspca.flower.processes import (
+    Process,
+    listens,
+    running,
+    start_gateway,
+    start_simulation,
+    start_superlink,
+    stop,
+)
 from fedspca.study.coordinator import StudyFolder
 from fedspca.study.flower_app import write_app
 
-LOOK = 0.2  # seconds between looks at the study's events
-ASK = 30.0  # and between asking Flower whether the run goes on: each takes seconds of its own
+LOOK = 0.1  # seconds between looks at the study's events
+ASK = 5.0  # and between asking the simulation engine whether the run goes on
+CONDUCTOR = "conductor"
+Watch: TypeAlias = Callable[[], bool]
 
 
 class Engine:
@@ -38,12 +49,11 @@ class Engine:
     def __init__(self, folder: StudyFolder, *, simulated: bool = False) -> None:
         self._folder = folder
         self.simulated = simulated
-        self._current = folder.flower / "current-run.json"
 
     @property
     def log(self) -> Path:
-        """Where Flower says what it does."""
-        return self._folder.flower / ("simulation.log" if self.simulated else "superlink.log")
+        """Where it says why a run ended without a word."""
+        return self._folder.flower / ("simulation.log" if self.simulated else f"{CONDUCTOR}.log")
 
     def commands(self) -> list[list[str]]:
         """Return the plain commands that :meth:`start` runs."""
@@ -51,7 +61,12 @@ class Engine:
         if self.simulated:
             return [simulation_command(self._folder.flower / "simulation.sqlite", study.control_port)]
         return [
-            superlink_command(certificates, self._folder.flower / "superlink.sqlite", study.control_port),
+            superlink_command(
+                certificates,
+                self._folder.flower / "superlink.sqlite",
+                study.control_port,
+                secret=self._folder.secret,
+            ),
             gateway_command(certificates, study.port, study.control_port),
         ]
 
@@ -66,14 +81,16 @@ class Engine:
             if running(home, name) is None:
                 _check_free(getattr(study, port), port, self._folder.path)
         if running(home, "superlink") is None:
-            self._current.unlink(missing_ok=True)  # a run does not outlive its server
-            start_superlink(home, certificates, study.control_port)
+            stop(home, CONDUCTOR)  # a run does not outlive its server
+            self._folder.current_run.unlink(missing_ok=True)
+            start_superlink(home, certificates, study.control_port, self._folder.secret)
         if running(home, "gateway") is None:
             start_gateway(home, certificates, study.port, study.control_port)
         self._register()
 
     def stop(self) -> bool:
         """Stop Flower and all that it started; return whether it ran."""
+        stop(self._folder.flower, CONDUCTOR)
         stopped = [stop(self._folder.flower, name) for name in self._processes]
         return any(stopped)
 
@@ -86,65 +103,68 @@ class Engine:
     def _processes(self) -> tuple[str, ...]:
         return ("simulation",) if self.simulated else ("gateway", "superlink")
 
-    def begin(self, action: str) -> int:
-        """Start an action of the study; return the number of Flower's run."""
+    def begin(self, action: str) -> Watch:
+        """Start an action of the study; return what tells whether it goes on."""
         if not self.runs:
             raise ValueError(f"The study is not started. Start it with: fedspca study start {self._folder.path}")
-        busy = self._busy()
-        if busy is not None and action.startswith("resume"):
-            self._control().stop_run(busy)  # Flower takes a while to notice that a run's process is gone
-        elif busy is not None:
-            raise ValueError(
-                f"A run of this study goes on (Flower's number {busy}). Wait for it, or: fedspca study stop "
-                f"{self._folder.path}"
-            )
-        if not self.simulated:
-            self._register()
-        settings = {"folder": str(self._folder.path), "action": action}
-        nodes = len(self._folder.settings.sites) if self.simulated else None
-        number = self._control().start_run(write_app(self._folder.flower), settings, nodes)
-        self._current.write_text(json.dumps({"run": number}), encoding="utf-8")
-        return number
+        return self._begin_simulated(action) if self.simulated else self._begin(action)
 
-    def follow(self, number: int, start: int) -> Iterator[Mapping[str, Any]]:
+    def _begin(self, action: str) -> Watch:
+        home = self._folder.flower
+        if (busy := running(home, CONDUCTOR)) is not None:
+            if not action.startswith("resume"):
+                raise ValueError(
+                    f"A run of this study goes on (process {busy}). Wait for it, or: fedspca study stop "
+                    f"{self._folder.path}"
+                )
+            stop(home, CONDUCTOR)
+        self._register()
+        command = [sys.executable, "-m", "fedspca.study.conductor"]
+        command += ["--study", str(self._folder.path), "--action", action]
+        process = Process(CONDUCTOR, command, home, home / "home").start()
+        return lambda: process.pid is None
+
+    def _begin_simulated(self, action: str) -> Watch:
+        settings = {"folder": str(self._folder.path), "action": action}
+        nodes = len(self._folder.settings.sites)
+        number = self._control().start_run(write_app(self._folder.flower), settings, nodes)
+        asked = time.monotonic()
+
+        def over() -> bool:
+            nonlocal asked
+            if time.monotonic() - asked < ASK:
+                return False
+            asked = time.monotonic()
+            return self._control().run_status(number).over
+
+        return over
+
+    def follow(self, over: Watch, start: int) -> Iterator[Mapping[str, Any]]:
         """Yield what happens in a run until it is over.
 
         Parameters
         ----------
-        number : int
-            Flower's number of the run.
+        over : callable
+            Tells whether the run has ended, as :meth:`begin` returned it.
         start : int
             Where in the file of events the run begins.
         """
-        asked, position = time.monotonic(), start
+        position = start
         while True:
+            ended = over()  # before its events are read, so that the last are not missed
             for after, event in self._folder.events(position):
                 position = after
                 yield event
                 if event["event"] in {"done", "failed"}:
-                    self._current.unlink(missing_ok=True)
                     return
-            if time.monotonic() - asked > ASK:
-                if self._control().run_status(number).over:
-                    yield from (event for _, event in self._folder.events(position))
-                    self._current.unlink(missing_ok=True)
-                    return
-                asked = time.monotonic()
+            if ended:
+                return
             time.sleep(LOOK)
-
-    def _busy(self) -> int | None:
-        if not self._current.exists():
-            return None
-        number = int(json.loads(self._current.read_text(encoding="utf-8"))["run"])
-        try:
-            return None if self._control().run_status(number).over else number
-        except FlowerProcessError:
-            return None  # Flower does not know it any more
 
     def _control(self) -> SuperLinkControl:
         address = f"{LOOPBACK}:{self._folder.settings.control_port}"
         authority = None if self.simulated else self._folder.certificates.authority
-        return SuperLinkControl(self._folder.flower / "home", address, authority)
+        return SuperLinkControl(address, authority)
 
     def _register(self) -> None:
         """Let the nodes of the sites that replied connect; the keys known already are noted in a file."""

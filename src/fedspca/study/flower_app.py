@@ -1,6 +1,8 @@
 """The one Flower app: a folder with no code of its own, whose components are those of this package.
 
-What Flower ships to the sites is therefore one settings file. The code that runs there is what each site installed.
+What Flower offers to the sites is therefore one settings file, which they do not even fetch: the code that runs there
+is what each site installed (:mod:`fedspca.flower.executor`). Flower's simulation engine, where all is on one machine,
+runs the ClientApp that it names.
 """
 
 from pathlib import Path
@@ -8,7 +10,8 @@ from pathlib import Path
 from fedspca._version import __version__
 from fedspca.files import new_file
 
-APP_NAME = "fedspca-study"
+PUBLISHER, APP_NAME = "fedspca", "fedspca-study"
+APP = f"{PUBLISHER}/{APP_NAME}"  # as Flower names it
 
 PYPROJECT = """\
 # Written by fedspca. The components are the installed package's own, so this app ships no code.
@@ -23,7 +26,7 @@ description = "Sparse principal components of data that may not be pooled"
 license = "BSD-3-Clause"
 
 [tool.flwr.app]
-publisher = "fedspca"
+publisher = "{publisher}"
 
 [tool.flwr.app.components]
 serverapp = "fedspca.study.server_app:app"
@@ -40,7 +43,7 @@ def write_app(parent: Path) -> Path:
     folder = Path(parent) / APP_NAME
     release = ".".join(__version__.split(".")[:3])
     with new_file(folder / "pyproject.toml") as draft:
-        draft.write_text(PYPROJECT.format(name=APP_NAME, version=release), encoding="utf-8")
+        draft.write_text(PYPROJECT.format(name=APP_NAME, publisher=PUBLISHER, version=release), encoding="utf-8")
     return folder
 
 

@@ -6,7 +6,7 @@
     policy.toml             what the owner allows
     identity.key            the key that signs what the site says
     invitation              the invitation that the site took
-    studies/                the terms that were proposed, approvals, where rounds stand
+    studies/                agreements that were proposed, approvals, and which rounds were answered
     ledger.jsonl            what was spent on differential privacy
     log.jsonl               what was asked and what left, each line sealing those before it
     flower/                 Flower's own files: the node's key, logs, process ids
@@ -218,7 +218,7 @@ class SiteFolder:
         )
 
     def latest(self) -> Agreement:
-        """Return the terms that were proposed last."""
+        """Return the agreement that was proposed last."""
         studies = self.store.studies()
         if not studies:
             raise ValueError(

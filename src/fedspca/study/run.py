@@ -15,7 +15,7 @@ from fedspca.federation.channel import Channel
 from fedspca.federation.conversation import Conversation
 from fedspca.federation.journal import Journal
 from fedspca.federation.plain import PlainFederation
-from fedspca.federation.private import PrivateFederation, on_terms
+from fedspca.federation.private import PrivateFederation, under_agreement
 from fedspca.federation.resumable import Conversing, ResumableFederation
 from fedspca.federation.roster import RosterChanged
 from fedspca.federation.secure import SecureFederation
@@ -114,7 +114,7 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 
 
 
 def _gather(folder: StudyFolder, conversation: Conversation, wait: float) -> dict[str, str]:
-    """Send the terms and return what sites say to them, once all have approved or the time is over."""
+    """Send the agreement. Return what the sites say to it once all have approved or the time is over."""
     until = time.monotonic() + wait
     while True:
         said = conversation.propose()
@@ -148,7 +148,7 @@ def _fit(folder: StudyFolder, conversation: Conversation) -> SparsePCAModel:
     if kept.replayed:
         notice(f"{kept.replayed} sums were taken before the run was stopped.")
     # noise is around what is kept: a run that is resumed goes on with what was released, and spends nothing twice
-    private = None if agreement.privacy is None else on_terms(kept, agreement, notice)
+    private = None if agreement.privacy is None else under_agreement(kept, agreement, notice)
     told: list[str] = []
     while True:
         estimator = make_estimator(settings, [lambda record: _tell_round(folder, record)])
@@ -179,7 +179,7 @@ def _facts(
 
 
 def make_federation(conversation: Conversation, notice: Callable[[str], object]) -> Conversing:
-    """Return the primitive on the terms of the agreement: plain, or under masks."""
+    """Return the federation that the agreement asks for: plain, or under masks."""
     kind = SecureFederation if conversation.agreement.masked else PlainFederation
     return kind(conversation, notice=notice)
 

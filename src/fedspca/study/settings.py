@@ -133,7 +133,7 @@ class StudySettings(SolverSettings):
         return promised
 
     def agreement(self, coordinator: str, sites: dict[str, str], features: tuple[str, ...], home: Path) -> Agreement:
-        """Return the terms that owners are asked to approve; files that the settings name are in ``home``."""
+        """Return the agreement that owners are asked to approve. Files that the settings name are in ``home``."""
         rounds = self.max_rounds or ROUNDS[self.solver]
         return Agreement(
             study=self.name,

@@ -43,7 +43,7 @@ def _add_sites(folder: StudyFolder, names: list[str], study: StudySettings, data
     sites = []
     for name, file in zip(names, data.files, strict=True):
         site = SiteFolder.create(folder.path / "sites" / name, replace(data, files=(file,)))
-        # the study's own terms: nobody's data are at stake but the researcher's
+        # as little as the study itself requires: all data here belong to one researcher
         allowed = {"min_rows": 1, "min_sites": study.min_sites, "masking": study.masked}
         with new_file(site.path / "policy.toml") as draft:
             lines = (f"{name} = {toml_value(value)}\n" for name, value in allowed.items())

@@ -1,4 +1,4 @@
-"""The terms of a study in plain words: what a site will be asked, what leaves the machine, how often, who sees it."""
+"""The agreement of a study in plain words: what a site is asked, what leaves the machine, how often, who sees it."""
 
 from collections.abc import Mapping
 from typing import Any

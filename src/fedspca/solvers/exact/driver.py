@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +27,20 @@ def run(
     precision: str = "float64",
     lam: Array | None = None,
     on_state: Callable[[State], object] | None = None,
+    max_seconds: float = np.inf,
 ) -> State:
-    """Ask and advance until the state says stop. ``on_state`` sees every state, so that it can be saved."""
+    """Ask and advance until the state says stop. ``on_state`` sees every state, so that it can be saved.
+
+    No round begins after ``max_seconds``; what is best by then is the answer.
+    """
+    begin = perf_counter()
     while state.stopped is None:
         state = advance(problem, state, _answer(rounds, frame, state, precision))
         _report(rounds, state, lam)
         if rounds.stop_requested and state.stopped is None:
             state = replace(state, stopped=StopReason.CALLBACK)
+        if perf_counter() - begin > max_seconds and state.stopped is None:
+            state = replace(state, stopped=StopReason.MAX_SECONDS)
         if on_state is not None:
             on_state(state)
     return state

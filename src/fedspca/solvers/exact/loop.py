@@ -120,7 +120,8 @@ def advance(problem: Problem, state: State, answer: Array) -> State:
         stalled = best.cautious and model.rank == state.model.rank
         best = replace(best, cautious=True)
     state = replace(state, model=model, incumbent=best, round=state.round + 1)
-    if best is not None and best.holds:
+    looked = state.search_rounds == 0 or state.round > state.power_rounds
+    if best is not None and best.holds and looked:  # a first look may be stationary too, before anything was searched
         return replace(state, stopped=StopReason.CERTIFIED)
     if state.round >= state.max_rounds:
         return replace(state, stopped=StopReason.MAX_ROUNDS)
@@ -208,7 +209,7 @@ def _plan(problem: Problem, state: State, answer: Array) -> State:
         candidates = tuple(problem.start(state.model, state.n_components, state.rotations[:0], None)[:1])
         return replace(state, asked=_orthonormal(np.hstack([*candidates, answer])), candidates=candidates)
     nth = number - state.power_rounds - 1
-    if nth == min(2, state.n_components - 1) and len(state.candidates) == 1:
+    if nth == max(1, min(2, state.n_components - 1)) and len(state.candidates) == 1:
         state = replace(state, search_rounds=nth)  # starts that all ended in one point leave nothing to search for
     if nth < state.search_rounds or state.incumbent is None:
         candidates = _searched(problem, state, nth)

@@ -1,25 +1,23 @@
 """The l1 problem as the outer loop sees it: propose on the surrogate, assess with exact products."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg import nystrom
 from fedspca.linalg.certificate import certify
-from fedspca.linalg.proximal import L1Solution, minimise
+from fedspca.linalg.proximal import minimise
 from fedspca.linalg.quadratic import Quadratic
-from fedspca.linalg.rotations import canonical, rotated, turned_pairs
+from fedspca.linalg.rotations import canonical
 from fedspca.linalg.shrinkage import soft_threshold
+from fedspca.solvers.exact.penalised_search import Tuning, first_look, search
 from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, scatter
 
 Array = NDArray[np.float64]
 
 _ROWS = 100  # rows in sight of a search, for each component, even if fewer look likely
-_ROUGH, _FINE = 3e-2, 3e-3  # residuals to which starts are solved before, and after, they are ranked
-_SOME = 6  # components up to which solves are cheap enough for a wider search, and turning pairs of columns pays
 _SETTLED = 1e-4  # below this residual the support is all but found
-_STEPS = 6  # of the continuation in lam
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,7 @@ class Penalised:
 
     lam: Array
     tol: float = 1e-6
+    tuning: Tuning = field(default_factory=Tuning)
 
     @property
     def moving(self) -> bool:
@@ -36,8 +35,8 @@ class Penalised:
 
     @property
     def worthwhile(self) -> float:
-        """None: basins differ by less than rounds of search find."""
-        return 0.0
+        """Next to nothing: basins differ by little, but a search that found none better seldom leads anywhere."""
+        return 1e-6
 
     def width(self, r: int) -> int:
         """Beyond two components starts are compared on the model, and a wider one finds better basins."""
@@ -48,7 +47,7 @@ class Penalised:
 
         A model that has seen sparse points ranks starts far better than one that has seen only power iterates.
         """
-        return 1 if r <= 2 else 4 if r <= _SOME else 3
+        return 1 if r <= 2 else 4 if r <= self.tuning.many else 3
 
     def probes(self, model: nystrom.NystromModel, r: int, at: Incumbent | None) -> Array | None:
         """The residual of the stationarity condition on the support: the direction in which the point will move."""
@@ -67,37 +66,23 @@ class Penalised:
         return np.hstack([moving, entering])
 
     def start(self, model: nystrom.NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
-        """The best stationary points of the predicted objective over several starts, best first."""
+        """The best stationary points of the predicted objective over several starts, best first.
+
+        Where the model is all of S, the best is solved to the end, and its own products certify it.
+        """
         _, basis = nystrom.leading(model, r)
         rows = self._rows(model, basis)
         quadratic = nystrom.predictor(model, rows)
-        fresh = rotations if warm is None or r > _SOME else rotations[: len(rotations) // 2]
-        points = rotated(basis, fresh)
-        if r <= 2 or (warm is None and len(rotations) == 0):
-            points = points[-1:]  # only to show the model sparse columns, or r so small that starts agree
-        inside = [self._inside(w, rows) for w in points]
-        rough = [minimise(quadratic, self.lam, w, tol=_ROUGH, max_iter=25) for w in inside]
-        if warm is None and len(rotations) == 0:
-            return [scatter(rough[0].w, rows, model.n_features)]
-        if warm is not None:
-            # the other half of the starts turn two columns of the best point only, and keep what is good in the rest
-            near = [self._inside(w, rows) for w in turned_pairs(warm, len(rotations) - len(fresh))]
-            rough += [minimise(quadratic, self.lam, w, tol=_ROUGH, max_iter=25) for w in near]
-            # the best point itself is almost solved
-            rough.append(minimise(quadratic, self.lam, self._inside(warm, rows), tol=_FINE, max_iter=40))
-        if len(rotations):
-            rough.append(self._continued(quadratic, inside[1]))
-        rough.sort(key=lambda s: s.objective)
+        inside = self._inside(basis, rows)
+        if warm is None:
+            return [scatter(first_look(quadratic, self.lam, inside, self.tuning).w, rows, model.n_features)]
+        known = nystrom.known(model)
+        warm = self._inside(warm, rows)
+        tol = 0.1 * self.tol if known else self.tuning.fine
+        found = search(quadratic, self.lam, inside, rotations, warm, self.tuning, tol=tol)
         # exact products rank what survives, and its columns teach the model: more of it finds better basins
-        keep = 1 if len(rotations) == 0 else 8 if r <= _SOME else 4
-        best = [
-            s
-            if s.residual <= _FINE
-            else minimise(quadratic, self.lam, s.w, tol=_FINE, max_iter=40, multiplier=s.multiplier)
-            for s in rough[:keep]
-        ]
-        best.sort(key=lambda s: s.objective)
-        return [scatter(self._canonical(quadratic, s.w), rows, model.n_features) for s in _distinct(best)]
+        keep = 1 if known else self.tuning.kept if r <= self.tuning.many else self.tuning.kept // 2
+        return [scatter(self._canonical(quadratic, s.w), rows, model.n_features) for s in found[:keep]]
 
     @staticmethod
     def _inside(w: Array, rows: NDArray[np.intp]) -> Array:
@@ -137,19 +122,3 @@ class Penalised:
         if np.count_nonzero(chosen) < least:
             chosen[np.argpartition(-norms, least - 1)[:least]] = True
         return np.flatnonzero(chosen)
-
-    def _continued(self, quadratic: Quadratic, w: Array) -> L1Solution:
-        """Raise lam in steps, each solve warm-started by the last."""
-        for share in np.linspace(1.0 / _STEPS, 1.0, _STEPS):
-            solution = minimise(quadratic, share * self.lam, w, tol=_ROUGH, max_iter=10)
-            w = solution.w
-        return solution
-
-
-def _distinct(solutions: list[L1Solution]) -> list[L1Solution]:
-    """Drop repeats: the same objective to 1e-4 is taken for the same point."""
-    kept: list[L1Solution] = []
-    for s in solutions:
-        if all(abs(s.objective - k.objective) > 1e-4 * abs(k.objective) for k in kept):
-            kept.append(s)
-    return kept

@@ -159,7 +159,7 @@ def _truncated(q: Quadratic, ascent: tuple[Array, Array], n: int) -> Fit | None:
     if n <= _LARGE:  # beyond, a refit buys less than it costs
         p = Surrogate(part, np.zeros_like(z), np.zeros(z.shape[1]))
         value, half_way = p.trial(z)
-        z, _, value, _ = polish(p, z, part.outer(half_way), value, _ROUGH, max_newton=1, keep_signs=False)
+        z, _, value, *_ = polish(p, z, part.outer(half_way), value, _ROUGH, max_newton=1, keep_signs=False)
         explained = -value
     else:
         explained = part.energy(z)

@@ -8,8 +8,6 @@ import pytest
 from fedspca import FASPCA, ExactSPCA
 from fedspca.model import SparsePCAModel
 from fedspca.report import report_html, write_report
-from fedspca.report.charts import Bar, bars, ticks
-from fedspca.report.markup import Markup, join, tag
 from helpers.study_files import frame, make_rows
 
 VOID = {"meta"}
@@ -55,16 +53,3 @@ def test_a_bare_model_has_a_report(estimator, tmp_path):
     assert "do not let their own figures be shown" in page
     write_report(SparsePCAModel.from_estimator(fitted), tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == page
-
-
-def test_text_is_escaped_wherever_it_stands():
-    assert tag("p", "<b>", title='"<') == '<p title="&quot;&lt;">&lt;b&gt;</p>'
-    assert join(Markup("<b>"), "<b>", None, ["&"]) == "<b>&lt;b&gt;&amp;"
-    assert "<i>" not in bars("<i>", [Bar("<i>", -1.0, "<i>")])
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 7), (1e-9, 2e-9), (-1e6, 1e6), (5, 5)])
-def test_ticks_are_few_round_and_within(low, high):
-    marks = ticks(low, high)
-    assert 1 <= len(marks) <= 8
-    assert all(low - 1e-12 <= mark <= high + 1e-12 for mark in marks)

@@ -1,0 +1,285 @@
+"""Carry letters between Flower's server and the guard, and run nothing that the server ships.
+
+Flower's own node, the SuperNode, starts whatever app its server ships, in a new process for every message, under the
+account that started it. This process stands in its place. It speaks Flower's Fleet protocol with Flower's own client,
+takes the letter out of each message, hands it to the guard, and sends back the guard's reply. The app is never asked
+for, so there is nothing to unpack, import or run. It opens no port, and since it lasts, a message costs no start of a
+process.
+
+Whatever is no letter of a study is refused, and reported to the guard, which writes it into the site's log.
+"""
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
+from fedspca.flower.grid_channel import MESSAGE_TYPE
+from fedspca.flower.relay import RelayError, forward, report
+from fedspca.flower.versions import check_flower
+
+if TYPE_CHECKING:
+    from flwr.app import Message
+    from flwr.proto.message_pb2 import ObjectTree
+    from flwr.supercore.run import Run
+
+CONNECTED = "Connected to the study's server as node"  # who starts this process waits for the line
+OBJECTS = ("Message", "RecordDict", "ConfigRecord")  # what Flower makes of a message that holds one letter
+# A node asks for messages after a share of the time that none came: rounds follow each other fast, owners take days
+SHARE, SHORTEST, LONGEST = 0.1, 0.05, 1.0
+FIRST_RETRY = 0.05  # seconds after which an object is asked for again that the other side has not yet sent
+REMEMBERED = 100
+LAST_WORDS = 5.0  # seconds in which the server is told that this node leaves
+
+log = logging.getLogger("fedspca.flower.executor")
+
+
+class NotALetter(ValueError):
+    """A message that this node does not carry."""
+
+
+class Fleet(NamedTuple):
+    """What is used of Flower's Fleet protocol. What fetches the app is not among it."""
+
+    receive: "Callable[[], tuple[Message, ObjectTree] | None]"
+    send: "Callable[[Message, ObjectTree, float], tuple[set[str], str]]"
+    get_run: "Callable[[int], Run]"
+    pull_object: Callable[[int, str], bytes]
+    push_object: Callable[[int, str, str, bytes], None]
+    confirm: Callable[[int, str], None]
+
+
+class Executor:
+    """Answers one message after the other.
+
+    Parameters
+    ----------
+    fleet : Fleet
+        The connection to Flower's server.
+    ask : callable
+        Hands a letter to the guard, with the seconds that are left; returns its reply or raises :class:`RelayError`.
+    tell : callable
+        Tells the guard in words what was refused.
+    app : str
+        The one app, as ``publisher/name``, in whose runs letters travel.
+    """
+
+    def __init__(
+        self, fleet: Fleet, ask: Callable[[bytes, float], bytes], tell: Callable[[str], object], app: str
+    ) -> None:
+        self._fleet, self._ask, self._tell, self._app = fleet, ask, tell, app
+        self._objections: dict[int, str] = {}
+
+    def step(self) -> bool:
+        """Answer the next message; return whether there was one."""
+        from flwr.supercore.run import RunNotRunningException
+
+        try:
+            received = self._fleet.receive()
+            if received is None:
+                return False
+            self._send(self._reply(*received))
+        except RunNotRunningException:  # of Flower's, and no Exception: nobody waits for the reply any more
+            log.info("The run is over; its message is dropped.")
+        return True
+
+    def _reply(self, message: "Message", tree: "ObjectTree") -> "Message":
+        from flwr.app import ConfigRecord, Error, Message, RecordDict
+        from flwr.common.constant import ErrorCode
+
+        began = time.monotonic()
+        try:
+            letter = self._letter(message, tree)
+            left = message.metadata.created_at + message.metadata.ttl - time.time()
+            answer = self._ask(letter, max(left, 1.0))  # nobody waits for an answer after that
+        except NotALetter as error:
+            self._refuse(f"{error} Nothing was run.")
+            return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"refused: {error}"), reply_to=message)
+        except RelayError as error:
+            log.warning("%s", error)
+            return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(error)), reply_to=message)
+        log.info("A letter of %d bytes was answered in %.2f s.", len(letter), time.monotonic() - began)
+        return Message(RecordDict({"letter": ConfigRecord({"bytes": answer})}), reply_to=message)
+
+    def _letter(self, message: "Message", tree: "ObjectTree") -> bytes:
+        """The letter in a message of a run of the one app, or raise :class:`NotALetter`."""
+        number, kind = message.metadata.run_id, message.metadata.message_type
+        if objection := self._objection(number):
+            raise NotALetter(objection)
+        if kind != MESSAGE_TYPE:
+            raise NotALetter(f"Flower's server sent a message of kind {_short(kind)}.")
+        try:
+            return self._pulled(number, tree)
+        finally:
+            self._fleet.confirm(number, message.metadata.message_id)
+
+    def _objection(self, number: int) -> str:
+        """Why nothing of a run is taken; empty if it is of the one app."""
+        if number not in self._objections:
+            run = self._fleet.get_run(number)
+            named = f"{_short(run.fab_id)} ({_short(run.primary_task_type)}, hash {_short(run.fab_hash[:16])})"
+            known = run.fab_id == self._app and run.primary_task_type == "flwr-serverapp"
+            if len(self._objections) >= REMEMBERED:
+                self._objections.pop(next(iter(self._objections)))
+            self._objections[number] = "" if known else f"Flower's server shipped another app, {named}."
+        return self._objections[number]
+
+    def _pulled(self, number: int, tree: "ObjectTree") -> bytes:
+        from flwr.supercore.inflatable.inflatable_object import (
+            get_object_type_from_object_content,
+            iterate_object_tree,
+        )
+        from flwr.supercore.inflatable.inflatable_utils import pull_objects
+
+        identifiers = [node.object_id for node in iterate_object_tree(tree)]
+        if len(identifiers) != len(OBJECTS):
+            raise NotALetter(f"Flower's server sent a message of {len(identifiers)} objects; a letter has three.")
+        contents = pull_objects(identifiers, partial(self._fleet.pull_object, number), initial_backoff=FIRST_RETRY)
+        try:
+            kinds = sorted(map(get_object_type_from_object_content, contents.values()))
+            letter = _inflated(tree.object_id, contents) if kinds == sorted(OBJECTS) else None
+        except Exception as error:  # whatever its bytes bring about
+            raise NotALetter(f"Flower's server sent a message without a letter ({type(error).__name__}).") from None
+        if not isinstance(letter, bytes):
+            raise NotALetter(f"Flower's server sent {', '.join(map(_short, kinds))}, and no letter in bytes.")
+        return letter
+
+    def _send(self, reply: "Message") -> None:
+        from flwr.supercore.inflatable.inflatable_object import (
+            get_all_nested_objects,
+            get_object_tree,
+            no_object_id_recompute,
+        )
+
+        number = reply.metadata.run_id
+        reply.metadata.__dict__["_message_id"] = reply.object_id  # as Flower's own node does
+        with no_object_id_recompute():
+            objects = {name: thing.deflate() for name, thing in get_all_nested_objects(reply).items()}
+            wanted, session = self._fleet.send(reply, get_object_tree(reply), 0.0)
+        for name, content in objects.items():
+            if name in wanted:
+                self._fleet.push_object(number, session, name, content)
+
+    def _refuse(self, words: str) -> None:
+        log.warning("Refused: %s", words)
+        try:
+            self._tell(words)
+        except RelayError as error:
+            log.warning("It is not in the site's log: %s", error)
+
+
+def carry(executor: Executor, stop_asked: threading.Event) -> None:
+    """Answer messages until asked to stop, and ask for the next the less often, the longer none came."""
+    last = time.monotonic()
+    while not stop_asked.is_set():
+        if executor.step():
+            last = time.monotonic()
+        else:
+            silence = time.monotonic() - last
+            stop_asked.wait(min(max(SHARE * silence, SHORTEST), LONGEST))
+
+
+def main() -> None:
+    """Connect to the study's server and carry letters until told to stop."""
+    given = _arguments()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
+    try:
+        check_flower()
+        key = _node_key(given.key)
+    except (ValueError, OSError) as error:
+        sys.exit(str(error))
+    stop_asked = threading.Event()
+    signal.signal(signal.SIGTERM, partial(_leave, stop_asked))
+    if given.tied:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        _connect(given, key, stop_asked)
+    except KeyboardInterrupt:  # Flower's client sends it to itself when the server knows the key no more
+        sys.exit("The node ended: it was interrupted, or its key is registered no more.")
+
+
+def _connect(given: argparse.Namespace, key: ec.EllipticCurvePrivateKey, stop_asked: threading.Event) -> None:
+    from flwr.supernode.fleet_http_connection import http_request_response
+
+    address, keys = given.superlink, (key, key.public_key())
+    with http_request_response(address, False, str(given.authority), keys) as connection:
+        number, receive, send, get_run, _, pull_object, push_object, confirm = connection
+        log.info("%s %d", CONNECTED, number)
+        fleet = Fleet(receive, send, get_run, pull_object, push_object, confirm)
+
+        def ask(letter: bytes, seconds: float) -> bytes:
+            return forward(given.socket, letter, timeout=seconds)
+
+        carry(Executor(fleet, ask, partial(report, given.socket), given.app), stop_asked)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m fedspca.flower.executor",
+        description="Carry letters between a study's server and the guard beside the data. No app is fetched or run.",
+    )
+    parser.add_argument("--superlink", required=True, metavar="HOST:PORT", help="where the study's server is")
+    parser.add_argument("--authority", required=True, type=Path, help="the certificate by which it is known")
+    parser.add_argument("--key", required=True, type=Path, help="this node's private key")
+    parser.add_argument("--socket", required=True, type=Path, help="where the guard listens")
+    parser.add_argument("--app", required=True, metavar="PUBLISHER/NAME", help="the app in whose runs letters travel")
+    parser.add_argument("--tied", action="store_true", help="end when standard input closes, that is, with the parent")
+    return parser.parse_args()
+
+
+def _node_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    with contextlib.suppress(ValueError, UnsupportedAlgorithm):
+        key = load_ssh_private_key(path.read_bytes(), None)
+        if isinstance(key, ec.EllipticCurvePrivateKey):
+            return key
+    raise ValueError(f"Unable to parse the private key {path}.")
+
+
+def _leave(stop_asked: threading.Event, *_: int | FrameType | None) -> None:
+    """End now, whatever is waited for, but tell the server: else it misses this node for a minute."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    stop_asked.set()
+    threading.Thread(target=_end_soon, daemon=True).start()
+    sys.exit(0)
+
+
+def _end_with_parent() -> None:
+    with contextlib.suppress(OSError):
+        while os.read(0, 1):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _end_soon() -> None:
+    time.sleep(LAST_WORDS)
+    os._exit(0)
+
+
+def _inflated(identifier: str, contents: dict[str, bytes]) -> object:
+    from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+
+    message: Any = inflate_object_from_contents(identifier, contents)
+    return message.content["letter"]["bytes"]
+
+
+def _short(text: str) -> str:
+    """A few characters of what the server sent, on their way to a log that a person reads."""
+    return repr(text[:60])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Which releases of Flower are supported: what lies beneath its command line changes from one to the next."""
+
+import re
+from importlib.metadata import version
+
+LOWEST, BEYOND = (1, 41), (1, 42)  # the lowest that was tested, and the first that was not
+
+
+class UnsupportedFlower(ImportError):
+    """A release of Flower with which this was not tested."""
+
+
+def check_flower(found: str | None = None) -> None:
+    """Raise :class:`UnsupportedFlower`, in words, unless the installed Flower is one that was tested."""
+    found = version("flwr") if found is None else found
+    numbers = re.match(r"(\d+)\.(\d+)", found)
+    release = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+    if not LOWEST <= release < BEYOND:
+        lowest, beyond = ("{}.{}".format(*one) for one in (LOWEST, BEYOND))
+        raise UnsupportedFlower(
+            f"Flower {found} is installed; supported are releases from {lowest} to before {beyond}. "
+            f"Install one with: pip install 'flwr>={lowest},<{beyond}'"
+        )

@@ -1,0 +1,14 @@
+import json
+
+from helpers.commands import fedspca
+from helpers.small_study import FIT
+
+
+def test_compare(study):
+    fedspca(*FIT, "-o", "a")
+    fedspca("fit", "north.csv", "south.parquet", "--nonzero", "2", "--exclude", "f7", "--no-path", "-o", "b")
+    result = json.loads(fedspca("compare", "a", "b", "--json").out)
+    assert result["only_in_a"] == ["f7"]
+    assert all(pair["shared"] == 2 and pair["cosine"] > 0.7 for pair in result["pairs"])
+    assert result["settings"]["nonzero"] == [3, 2]
+    assert "Setting nonzero: 3 in A, 2 in B." in fedspca("compare", "a", "b").out

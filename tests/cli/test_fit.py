@@ -1,0 +1,121 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedspca.model import SparsePCAModel
+from helpers.commands import fedspca
+from helpers.small_study import FIT
+from helpers.study_files import frame, make_rows
+
+
+def test_common_features_are_taken_on_request_and_the_others_named(study):
+    frame(make_rows(30)).drop(columns="f7").to_csv(study / "east.csv", index=False)
+    ran = fedspca("fit", "north.csv", "east.csv", "--common", "--no-path", "--nonzero", "3", "-o", "m", "--json")
+    assert json.loads(ran.out)["features"] == 7
+    assert "left out, since not every site has them: 'f7'" in ran.err
+
+
+def test_columns_to_keep_out_may_be_at_some_sites_only(study):
+    frame(make_rows(30)).assign(who="p", note="x").to_csv(study / "east.csv", index=False)
+    command = ("fit", "north.csv", "east.csv", "--id", "who", "--no-path", "-o", "m", "--json")
+    assert json.loads(fedspca(*command, "--exclude", "note").out)["features"] == 8
+    ran = fedspca(*command, "--force", "--exclude", "nothing,note")
+    assert (ran.code, "no column 'nothing'" in ran.err) == (2, True)
+
+
+SLOW = ("--solver", "faspca", "--lam", "1", "--tol", "1e-14", "--max-rounds", "1000")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_and_resumed_gives_the_same_bytes(study, how):
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.standard_normal((60, 300)) @ np.diag(np.linspace(3, 1, 300)))
+    wide.add_prefix("f").to_csv("wide.csv", index=False)
+    command = ("fit", "wide.csv", *SLOW)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+
+    def start(*more, wait=True):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fedspca", *command, *more], stderr=subprocess.PIPE, text=True, env=environment
+        )
+        return process.communicate()[1] if wait else process
+
+    start("-o", "whole")
+    process = start("-o", "m", wait=False)
+    while not (study / "m.checkpoint" / "000020.round").exists() or not _snapshot(study, how):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(how)
+    told = process.communicate()[1]
+    assert process.returncode == (130 if how is signal.SIGINT else -9)
+    assert how is signal.SIGKILL or "--resume" in told
+    assert not (study / "m").exists()
+    start("-o", "m", "--resume")
+    for file in sorted((study / "whole").iterdir()):
+        assert file.read_bytes() == (study / "m" / file.name).read_bytes(), file.name
+    assert not (study / "m.checkpoint").exists()
+
+
+def _snapshot(study, how):
+    """Ctrl-C writes a snapshot itself; before a kill there must have been one, or there is nothing to go on from."""
+    return how is signal.SIGINT or (study / "m.checkpoint" / "sites.npz").exists()
+
+
+def test_with_json_an_interruption_is_json_too(study, monkeypatch):
+    def interrupt(*_arguments, **_settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedspca.cli.fit.fit_files", interrupt)
+    ran = fedspca(*FIT, "-o", "m", "--json")
+    assert (ran.code, json.loads(ran.out)["error"]) == (130, "Interrupted. Nothing is kept yet; begin again.")
+
+
+def test_resume_needs_a_checkpoint(study):
+    ran = fedspca(*FIT, "-o", "m", "--resume")
+    assert (ran.code, "no checkpoint" in ran.err) == (2, True)
+
+
+ODD = [
+    "naïve β ≤ 3",
+    "a,b",
+    '"quoted"',
+    "<script>alert(1)</script>",
+    "../../etc/passwd",
+    "[bold red]x[/]",
+    "\x1b[31mred",
+    "long " + "x" * 500,
+    "\u202ereversed",
+    "=1+1",
+]
+
+
+def test_odd_names_come_out_right_and_harmless(study):
+    rows = make_rows(60)
+    names = [*ODD[:8]]
+    table = pd.DataFrame(rows, columns=names)
+    table["site of"] = [ODD[3], ODD[4], ODD[6]] * 20
+    table.to_csv("odd.csv", index=False)
+    ran = fedspca("fit", "odd.csv", "--site-column", "site of", "--no-path", "--show-sites", "-o", "m")
+    assert ran.code == 0, ran.err
+    assert "\x1b" not in ran.out
+    shown = fedspca("show", "m")
+    assert "\x1b" not in shown.out
+    assert SparsePCAModel.load("m").feature_names == tuple(names)
+    fedspca("show", "m", "--csv", "l.csv")
+    assert list(pd.read_csv("l.csv")["feature"]) == names
+    assert fedspca("report", "m").code == 0
+    page = (study / "m.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert page.count("<script>") == 1
+    assert fedspca("transform", "m", "odd.csv", "-o", "s.csv").code == 0
+    assert sorted(p.name for p in study.iterdir()) == sorted(
+        ["north.csv", "south.parquet", "odd.csv", "m", "m.html", "l.csv", "s.csv"]
+    )

@@ -1,0 +1,35 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedspca.model import SparsePCAModel
+from helpers.commands import fedspca
+from helpers.small_study import FIT
+from helpers.study_files import frame, make_rows
+
+
+def test_score_marks_rows_that_the_components_do_not_explain(study):
+    fedspca(*FIT, "-o", "model")
+    rows = make_rows(200, seed=7)
+    rows[11, 7] += 3000.0
+    frame(rows).to_csv(study / "new.csv", index=False)
+    ran = fedspca("score", "model", "new.csv", "--anomaly", "-o", "errors.csv", "--json")
+    result = json.loads(ran.out)
+    assert result["largest"][0][0] == "row 12"
+    assert result["anomalies"] < 20
+    table = pd.read_csv(study / "errors.csv")
+    np.testing.assert_allclose(table["error"], SparsePCAModel.load("model").reconstruction_errors(rows))
+    assert table["anomaly"].sum() == result["anomalies"]
+    assert "have an error above 10" in fedspca("score", "model", "new.csv", "--anomaly", "--threshold", "10").out
+
+
+def test_the_threshold_is_boxs(study):
+    from scipy.stats import chi2
+
+    from fedspca.cli.score import box_threshold
+
+    assert box_threshold(8.0, 16.0, 0.99) == pytest.approx(chi2.ppf(0.99, 8))  # chi-square has mean h, variance 2h
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        box_threshold(1, 1, 1.5)

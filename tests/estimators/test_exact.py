@@ -1,0 +1,104 @@
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from contracts.solver import SolverContract
+from fedspca import ExactSPCA
+from fedspca.linalg.stiefel import orthonormality_error
+from fedspca.metrics import recovery_error
+
+
+class TestExactSPCA(SolverContract):
+    def make(self, n_components=2, *, penalty=0.0, **settings):
+        return ExactSPCA(n_components, lam=penalty, **settings)
+
+
+@parametrize_with_checks(
+    [ExactSPCA(), ExactSPCA(lam=0.1), ExactSPCA(n_nonzero=2), ExactSPCA(1, n_nonzero=1, orthogonal=False)]
+)
+def test_scikit_learns_own_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+def test_non_iid_synthetic_data_are_recovered():
+    """The paper's third experiment: joint spikes, and at each site other directions for the rest."""
+    rng = np.random.default_rng(0)
+    d, truth = 500, np.zeros((2, 500))
+    truth[0, :10], truth[1, 10:20] = 1 / np.sqrt(10), 1 / np.sqrt(10)
+    tables = []
+    for _ in range(10):
+        v = np.linalg.qr(np.hstack([truth.T, rng.normal(0, rng.random(), (d, d - 2))]))[0]
+        scales = np.sqrt(np.r_[400.0, 300.0, np.ones(d - 2)])
+        tables.append((rng.standard_normal((100, d)) * scales) @ v.T)
+    x, sites = np.vstack(tables), np.repeat(np.arange(10), 100)
+    fit = ExactSPCA(2, n_nonzero=10).fit(x, sites=sites)
+    assert recovery_error(fit.components_, truth) < 5e-4
+    penalised = ExactSPCA(2, lam=3e4).fit(x, sites=sites)
+    assert recovery_error(penalised.components_, truth) < 5e-4
+    assert recovery_error(PCA(2).fit(x).components_, truth) > 1e-3
+
+
+EDGE = np.random.default_rng(5)
+
+
+CASES = {
+    "ties": np.vstack([np.eye(12), -np.eye(12)]),
+    "rank deficient": EDGE.standard_normal((40, 3)) @ EDGE.standard_normal((3, 30)),
+    "duplicated columns": np.repeat(EDGE.standard_normal((40, 8)), 3, axis=1),
+    "few features": EDGE.standard_normal((40, 5)),
+    "few rows": EDGE.standard_normal((6, 50)),
+    "tiny": 1e-6 * EDGE.standard_normal((40, 20)),
+    "huge": 1e6 * EDGE.standard_normal((40, 20)),
+    "one column": EDGE.standard_normal((40, 1)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("mode", ["lam", "n_nonzero", "variance_kept", "free"])
+def test_odd_data_give_a_solution_or_say_why_not(name, mode):
+    x = CASES[name]
+    size = np.linalg.norm(x - x.mean(axis=0), 2) ** 2
+    settings = {
+        "lam": {"lam": 0.3 * size},
+        "n_nonzero": {"n_nonzero": 3},
+        "variance_kept": {},
+        "free": {"n_nonzero": 3, "orthogonal": False},
+    }[mode]
+    for r in sorted({1, 2, 3, min(x.shape)}):
+        if r > min(x.shape):
+            continue
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit = ExactSPCA(r, **settings).fit(x, sites=np.arange(len(x)) % 3)
+        w = fit.components_
+        assert w.shape == (r, x.shape[1])
+        assert np.isfinite(w).all()
+        assert fit.converged_ or any(issubclass(c.category, ConvergenceWarning) for c in caught)
+        if mode != "free":
+            assert orthonormality_error(w.T) < 1e-8
+        if "n_nonzero" in settings:
+            assert np.all(np.count_nonzero(w, axis=1) <= 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"lam": 1.0, "n_nonzero": 3}, "two ways"),
+        ({"lam": [1.0]}, "each of the 2 components"),
+        ({"lam": [1.0, -1.0]}, "non-negative"),
+        ({"n_nonzero": [1, 2, 3]}, "each of the 2 components"),
+        ({"n_nonzero": [1, 0]}, "at least 1"),
+        ({"n_nonzero": 0}, "n_nonzero"),
+        ({"variance_kept": 1.5}, "variance_kept"),
+        ({"precision": "float16"}, "precision"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(rows, settings, words):
+    with pytest.raises(ValueError, match=words):
+        ExactSPCA(2, **settings).fit(rows)

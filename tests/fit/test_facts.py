@@ -1,0 +1,26 @@
+import numpy as np
+import pytest
+
+from fedspca.fit import FitSettings, fit_files
+from helpers.study_files import make_rows, write
+
+
+def test_what_is_told_about_a_fit_is_true(tmp_path):
+    rows = make_rows()
+    write(tmp_path / "a.csv", rows[:50])
+    write(tmp_path / "b.csv", rows[50:])
+    model = fit_files(FitSettings(files=(f"{tmp_path}/a.csv", f"{tmp_path}/b.csv"), nonzero=3, show_sites=True))
+    standardised = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
+    total = np.sum(standardised**2)
+    errors = model.reconstruction_errors(rows)
+    singular = np.linalg.svd(standardised, compute_uv=False) ** 2
+    scores = standardised @ model.components.T
+    np.testing.assert_allclose(model.facts["dense_variance_ratio"], singular[:2] / total, rtol=1e-6)
+    np.testing.assert_allclose(model.covariance, scores.T @ scores / 89, rtol=1e-9)
+    assert model.captured_ratio == pytest.approx(1 - errors.sum() / total)
+    assert model.facts["row_errors"]["mean"] == pytest.approx(errors.mean())
+    assert model.facts["row_errors"]["variance"] == pytest.approx(errors.var())
+    for site, mine in zip(model.facts["sites"], (slice(0, 50), slice(50, 90)), strict=True):
+        share = 1 - errors[mine].sum() / np.sum(standardised[mine] ** 2)
+        assert site["explained"] == pytest.approx(share)
+    assert [point["chosen"] for point in model.facts["path"]["points"]].count(True) == 1

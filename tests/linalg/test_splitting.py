@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+
+from fedspca.linalg.quadratic import DenseQuadratic
+from fedspca.linalg.rotations import random_rotations
+from fedspca.linalg.splitting import objectives, orthonormal, split
+from fedspca.linalg.stiefel import orthonormality_error
+
+
+@pytest.fixture
+def s():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((80, 15)) * np.linspace(4.0, 1.0, 15)
+    return x.T @ x
+
+
+def starts(s, r, n=5):
+    basis = np.linalg.eigh(s)[1][:, ::-1][:, :r]
+    return basis @ random_rotations(n, r, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("r", [1, 3, 6])
+def test_points_are_orthonormal_and_the_sparse_ones_near_them(s, r):
+    lam = np.full(r, 0.1 * s.max())
+    found = split(DenseQuadratic(s), lam, starts(s, r), steps=400)
+    for w, z, value in zip(found.w, found.z, found.values, strict=True):
+        assert orthonormality_error(w) < 1e-12
+        assert np.abs(w - z).max() < 1e-2
+        assert value == pytest.approx(-np.vdot(w, s @ w) + lam @ np.abs(w).sum(axis=0))
+    assert np.any(found.z == 0.0)
+
+
+def test_it_descends_from_every_start(s):
+    lam = np.full(3, 0.1 * s.max())
+    begin = starts(s, 3)
+    found = split(DenseQuadratic(s), lam, begin, steps=100)
+    assert np.all(found.values < objectives(DenseQuadratic(s), lam, begin))
+
+
+def test_without_a_penalty_it_is_dense_pca(s):
+    found = split(DenseQuadratic(s), np.zeros(2), starts(s, 2), steps=400)
+    assert np.allclose(-found.values, np.linalg.eigvalsh(s)[-2:].sum(), rtol=1e-6)
+
+
+def test_a_shift_is_part_of_the_matrix(s):
+    lam, begin = np.full(2, 50.0), starts(s, 2)
+    whole = split(DenseQuadratic(s), lam, begin, steps=30)
+    parts = split(DenseQuadratic(s - 3.0 * np.eye(15), shift=3.0), lam, begin, steps=30)
+    assert np.allclose(whole.w, parts.w)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_an_orthonormal_matrix_is_near_even_one_that_lacks_columns(rank):
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((2, 9, rank)) @ rng.standard_normal((2, rank, 3))
+    for w in orthonormal(x):
+        assert orthonormality_error(w) < 1e-10

@@ -1,0 +1,22 @@
+import numpy as np
+import pytest
+
+from fedspca import InvalidQuery, Query, Site
+from helpers.asking import question
+
+
+@pytest.mark.parametrize(
+    ("scalars", "words"),
+    [
+        ({"rho": -1.0}, "rho must be positive"),
+        ({"rho": float("nan")}, "rho must be positive"),
+        ({"iteration": 1.5}, "iteration must be of type int"),
+        ({"iteration": True}, "iteration must be of type int"),
+        ({"iteration": -1}, "must not be negative"),
+        ({"deflation": "both"}, "one of"),
+    ],
+)
+def test_scalars_are_checked(scalars, words):
+    query = question(0)
+    with pytest.raises(InvalidQuery, match=words):
+        Site("north", np.eye(3)).answer(Query(query.name, query.arrays, {**query.scalars, **scalars}))

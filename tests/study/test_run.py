@@ -1,0 +1,195 @@
+import numpy as np
+import pytest
+
+from fedspca import ExactSPCA
+from fedspca.federation import FederationError
+from fedspca.federation.channel import LocalChannel
+from fedspca.fit.settings import FitSettings
+from fedspca.letters.identity import Identity
+from fedspca.model import SparsePCAModel
+from fedspca.report import report_html
+from fedspca.study.coordinator import StudyFolder
+from fedspca.study.owner import SiteFolder
+from fedspca.study.run import lead, run_study
+from fedspca.study.simulation import endpoints, make_simulation
+from helpers.letters import Troubled
+from helpers.studies import NAMES, SITES, approve, join, study, table, told
+
+
+def test_a_study_between_institutions_gives_what_one_process_does(between):
+    folder, sites, channel = between
+    run_study(folder, channel, "status")
+    assert told(folder, "sites")[-1]["said"] == dict.fromkeys(SITES, "not approved")
+    approve(sites)
+    model = run_study(folder, channel, "run")
+    here = ExactSPCA(2, n_nonzero=3, scale=True).fit(table(), sites=np.repeat(SITES, 25))
+    assert np.allclose(model.components, here.components_, atol=1e-10)
+    assert model.feature_names == tuple(NAMES)
+    kept = SparsePCAModel.load(folder.model)
+    page = report_html(kept)
+    assert "was not masked" in page
+    assert folder.agreement().hash in page
+    assert np.array_equal(kept.components, model.components)
+    assert kept.facts["site_names"] == list(SITES)
+    assert [line["query"] for line in told(folder, "round")][:2] == ["moments", "deviations"]
+    assert told(folder, "done")
+    assert not folder.journal.exists()
+    asked = [line for line in sites["north"].audit().lines() if line["verdict"] == "answered" and line["kind"] == "ask"]
+    assert len(asked) == len(model.facts["history"]) + len(model.facts["asked_after"])
+    assert sites["north"].audit().verify() > len(asked)
+
+
+def test_without_every_approval_the_study_does_not_start(between):
+    folder, sites, channel = between
+    with pytest.raises(FederationError, match="east: not approved; north: not approved; south: not approved"):
+        run_study(folder, channel, "run")
+    approve({name: sites[name] for name in ("east", "north")})
+    del channel.endpoints["north"]
+    with pytest.raises(FederationError, match="north: not here; south: not approved") as caught:
+        run_study(folder, channel, "run")
+    assert "east" not in str(caught.value)
+    asked = [line["kind"] for line in sites["east"].audit().lines()]
+    assert set(asked) == {"propose"}
+
+
+def test_a_policy_that_refuses_says_why(files):
+    folder = StudyFolder.create(files / "trial", study())
+    sites = {name: join(folder, files, name, "min_rows = 50" if name == "north" else "") for name in SITES}
+    channel = LocalChannel({name: site.endpoint() for name, site in sites.items()})
+    with pytest.raises(FederationError, match="north: it holds fewer rows than the 50 that its policy requires"):
+        run_study(folder, channel, "run")
+
+
+class Killed(BaseException):
+    """The coordinator's process is no more."""
+
+
+def killed_at(limit, sites):
+    """A channel whose coordinator is killed at a certain letter, or never."""
+
+    def trouble(count, site, letter, reply):
+        if count == limit:
+            raise Killed
+        return reply
+
+    return Troubled(sites, trouble)
+
+
+def test_a_run_that_is_stopped_is_resumed_to_the_same_bits(between):
+    folder, sites, _ = between
+
+    def channel(limit):
+        return killed_at(limit, {name: site.endpoint() for name, site in sites.items()})
+
+    run_study(folder, channel(None), "status")
+    approve(sites)
+    whole = run_study(folder, channel(None), "run")
+    with pytest.raises(ValueError, match="no run to resume"):
+        run_study(folder, channel(None), "resume")
+    for limit in (2, 4, 6, 9):
+        with pytest.raises(Killed):
+            run_study(folder, channel(limit), "run")
+        again = run_study(folder, channel(None), "resume")
+        assert again.components.tobytes() == whole.components.tobytes()
+        assert again.covariance.tobytes() == whole.covariance.tobytes()
+
+
+def test_a_checkpoint_of_other_terms_is_not_resumed(between):
+    folder, sites, channel = between
+    run_study(folder, channel, "status")
+    approve(sites)
+    channel.endpoints["north"].handle = lambda letter: b""
+    settings = folder.path / "study.toml"
+    settings.write_text(settings.read_text().replace('on_dropout = "wait"', 'on_dropout = "abort"'))
+    del channel.endpoints["north"].handle
+    run_study(folder, channel, "status")
+    approve(sites)
+
+    calls = []
+
+    def dies(letters, deadline):
+        calls.append(1)
+        return {} if len(calls) > 4 else LocalChannel.exchange(channel, letters, deadline)
+
+    channel.exchange = dies
+    with pytest.raises(RuntimeError, match="did not answer"):
+        run_study(folder, channel, "run")
+    settings.write_text(settings.read_text().replace("nonzero = 3", "nonzero = 4"))
+    with pytest.raises(ValueError, match="changed since the run began"):
+        run_study(folder, channel, "resume")
+
+
+def test_what_goes_wrong_in_the_server_is_told_in_the_folder(between):
+    folder, _sites, channel = between
+    names = []
+
+    def make_channel(hello, identify, known):
+        assert known == {}
+        names.extend(identify(endpoint.handle(hello)) for endpoint in channel.endpoints.values())
+        names.append(identify(b"noise"))
+        stranger = Identity.new()
+        names.append(identify(stranger.sign(channel.endpoints["east"].handle(hello)[105:])))
+        return channel
+
+    with pytest.raises(FederationError):
+        lead(folder.path, "run", make_channel)
+    assert names == [*SITES, None, None]
+    assert "not approved" in told(folder, "failed")[-1]["error"]
+    with pytest.raises(ValueError, match="no action"):
+        lead(folder.path, "delete", make_channel)
+
+
+def test_a_lost_site_and_the_study_goes_on(files):
+    folder = StudyFolder.create(files / "trial", study(on_dropout="continue", min_sites=2))
+    sites = {name: join(folder, files, name, "min_sites = 2") for name in SITES}
+
+    def trouble(count, site, letter, reply):
+        return None if site == "north" and count >= 5 else reply
+
+    channel = Troubled({name: site.endpoint() for name, site in sites.items()}, trouble)
+    run_study(folder, channel, "status")
+    approve(sites)
+    model = run_study(folder, channel, "run")
+    left = np.vstack(np.array_split(table(), 3)[::2])
+    here = ExactSPCA(2, n_nonzero=3, scale=True).fit(left, sites=np.repeat(["east", "south"], 25))
+    assert np.allclose(model.components, here.components_, atol=1e-10)
+    assert model.facts["site_names"] == ["east", "south"]
+    assert "north" in model.facts["told"][0]
+    assert any("begins again" in line["text"] for line in told(folder, "notice"))
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"solver": "faspca", "nonzero": None, "lam": 5.0, "max_rounds": 6, "consensus_under_masks": True}]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_masked_studies_give_what_plain_ones_do_and_are_resumed(files, given):
+    data = FitSettings(files=tuple(str(files / f"{name}.csv") for name in SITES))
+    plain = make_simulation(files / "plain", study(**given), data)
+    reference = run_study(plain, LocalChannel(endpoints(plain)), "run")
+    folder = make_simulation(files / "masked", study(masked=True, **given), data)
+
+    def channel(limit):
+        return killed_at(limit, endpoints(folder))
+
+    model = run_study(folder, channel(None), "run")
+    assert np.allclose(model.components, reference.components, atol=1e-8)
+    for limit in (2, 3, 4, 5, 8, 9):  # keys, shares, masked, unmask, and later
+        with pytest.raises(Killed):
+            run_study(folder, channel(limit), "run")
+        again = run_study(folder, channel(None), "resume")
+        assert again.components.tobytes() == model.components.tobytes()
+
+
+def test_a_private_study_releases_once_and_says_what_it_spent(files):
+    data = FitSettings(files=tuple(str(files / f"{name}.csv") for name in SITES))
+    (files / "ranges.csv").write_text("feature,centre,scale\n" + "".join(f"{name},0,1\n" for name in NAMES))
+    folder = make_simulation(files / "trial", study(masked=True, epsilon=8.0, stated=str(files / "ranges.csv")), data)
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    assert 0 < model.facts["institutions"]["privacy"]["epsilon"] <= 8.0
+    page = report_html(model)
+    assert "Differentially private for each row" in page
+    assert "private_gram" in page
+    ledger = SiteFolder(folder.path / "sites" / "north").ledger()
+    assert [line["what"] for line in ledger.entries()] == ["private_lengths", "private_gram"]
+    with pytest.raises(RuntimeError, match="the study may spend 8"):
+        run_study(folder, LocalChannel(endpoints(folder)), "run")

@@ -1,0 +1,80 @@
+"""The tests of ``src/fedspca/a/b.py`` are in ``tests/a/test_b.py``, so that they are found by the module's path."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE, TESTS = ROOT / "src/fedspca", ROOT / "tests"
+
+# A module without a mirror: the tests that cover it, and why it has none of its own.
+ELSEWHERE = {
+    "__main__.py": ("cli/test_app.py", "one call of the command line"),
+    "_version.py": ("cli/test_app.py", "one constant"),
+    "attack/__main__.py": ("attack/test_reconstruction.py", "it prints what the attack finds"),
+    "cli/demo.py": ("test_demo.py", "it calls the demo"),
+    "cli/options.py": ("cli/test_every_command.py", "declarations of options"),
+    "cli/progress.py": ("cli/test_fit.py", "it draws, and decides nothing"),
+    "cli/rows.py": ("cli/test_transform.py", "how transform, score and report read new rows"),
+    "cli/site.py": ("cli/test_study.py", "a site's commands and a study's need each other"),
+    "cli/warnings.py": ("cli/test_fit.py", "it prints a warning as one line"),
+    "cli/write.py": ("cli/test_transform.py", "how transform and score write what they find"),
+    "data/arrow.py": ("data/test_formats.py", "every format is held to the same rows"),
+    "data/matrices.py": ("data/test_formats.py", "every format is held to the same rows"),
+    "data/store.py": ("data/test_prepare.py", "the files of a prepared copy"),
+    "door/session.py": ("door/test_endpoint.py", "what an endpoint hands to its questions"),
+    "estimators/base.py": ("contracts/solver.py", "every estimator inherits the contract"),
+    "estimators/consensus.py": ("contracts/solver.py", "every estimator inherits the contract"),
+    "experiments/beside.py": ("cli/test_reproduce.py", "run whole, quickly, by the command"),
+    "experiments/iid_synthetic.py": ("cli/test_reproduce.py", "run whole, quickly, by the command"),
+    "experiments/noniid_synthetic.py": ("experiments/test_page.py", "its numbers are compared with the page's"),
+    "experiments/noniid_wdbc.py": ("cli/test_reproduce.py", "run whole, quickly, by the command"),
+    "experiments/records.py": ("experiments/test_page.py", "the page is made of its records"),
+    "experiments/sections.py": ("experiments/test_page.py", "a part of the page"),
+    "experiments/sections_wdbc.py": ("experiments/test_page.py", "a part of the page"),
+    "federation/base.py": ("contracts/federation.py", "every federation inherits the contract"),
+    "federation/channel.py": ("federation/test_conversation.py", "a protocol, and a dictionary behind it"),
+    "files.py": ("experiments/test_reproduce.py", "whole files or none"),
+    "fit/grid.py": ("cli/test_path.py", "the grid of the command"),
+    "flower/control.py": ("flower/test_processes.py", "it runs Flower's own command"),
+    "linalg/newton.py": ("solvers/exact/test_penalised.py", "the solver's optimality is asserted"),
+    "linalg/proximal.py": ("solvers/exact/test_penalised.py", "the solver's optimality is asserted"),
+    "masking/messages.py": ("masking/test_party.py", "names of messages"),
+    "report/record.py": ("report/test_page.py", "a part of the page"),
+    "report/sections.py": ("report/test_page.py", "a part of the page"),
+    "report/words.py": ("report/test_page.py", "a part of the page"),
+    "site/errors.py": ("site/test_site.py", "exceptions without logic"),
+    "solvers/asking.py": ("contracts/federation.py", "names of arrays"),
+    "solvers/consensus.py": ("solvers/test_faspca.py", "the rounds of both consensus solvers"),
+    "solvers/deflation.py": ("solvers/test_fsspca.py", "the stages of both consensus solvers"),
+    "solvers/exact/driver.py": ("solvers/exact/test_loop.py", "it asks what the loop says"),
+    "solvers/exact/grid.py": ("estimators/test_sparsity_path.py", "the grid of a path"),
+    "solvers/exact/problem.py": ("solvers/exact/test_loop.py", "a protocol"),
+    "solvers/rounds.py": ("contracts/solver.py", "every solver's rounds are counted by the contract"),
+    "solvers/stopping.py": ("solvers/exact/test_loop.py", "names of reasons"),
+    "solvers/warm_start.py": ("solvers/test_faspca.py", "where the consensus begins"),
+    "study/words.py": ("cli/test_study.py", "what the commands say of a study"),
+}
+
+
+def mirror(module):
+    return f"{Path(module).parent.as_posix()}/test_{Path(module).name}".removeprefix("./")
+
+
+MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_has_its_tests_under_its_name_or_a_reason(module):
+    there = (TESTS / mirror(module)).exists()
+    if module in ELSEWHERE:
+        assert not there, f"{mirror(module)} exists: take {module} off the list"
+        tests, reason = ELSEWHERE[module]
+        assert (TESTS / tests).exists(), tests
+        assert reason
+    else:
+        assert there, f"tests/{mirror(module)} is missing; write it, or say in ELSEWHERE where {module} is tested"
+
+
+def test_the_list_names_no_module_that_is_gone():
+    assert set(ELSEWHERE) <= set(MODULES)
