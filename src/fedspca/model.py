@@ -13,14 +13,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedspca._version import __version__
-from fedspca.files import new_file, new_folder
+from fedspca.files import new_file, new_folder, spreadsheet_safe
 
 Array = NDArray[np.float64]
 
 FORMAT = "fedspca-model"
 FORMAT_VERSION = 1
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets compute, whatever was meant
 MANIFEST = "manifest.json"
+DAMAGED = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+    EOFError,
+    MemoryError,
+)
 RENAMED = {"agreement": "alignment"}  # figures of a round that had another name in older models
 BOUNDS = ("upper_bound", "optimality_gap", "bound_is_dense")  # facts of a fit by ExactSPCA
 PROVED = 1e-6  # a gap below which loadings are called optimal
@@ -201,6 +211,14 @@ class SparsePCAModel:
 
     def to_estimator(self) -> Any:
         """Return a fitted estimator in scikit-learn's shape, for pipelines and the like."""
+        try:
+            return self._estimator()
+        except InvalidModel:
+            raise
+        except DAMAGED as error:
+            raise InvalidModel(f"The facts of this model make no estimator ({type(error).__name__}).") from None
+
+    def _estimator(self) -> Any:
         from fedspca import estimators
         from fedspca.solvers.rounds import Round
         from fedspca.solvers.stopping import StopReason
@@ -229,16 +247,14 @@ class SparsePCAModel:
     def to_csv(self, path: str | Path) -> None:
         """Write the loadings as a table: one row a feature, one column a component.
 
-        A name that a spreadsheet would compute, since it begins with ``=``, ``+``, ``-``, ``@`` or a tab, gets an
-        apostrophe in front: in a study between institutions names come from others.
+        A name that a spreadsheet would compute gets an apostrophe in front: in a study between institutions names come
+        from others.
         """
         with new_file(Path(path)) as draft, draft.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["feature", *(f"component {j + 1}" for j in range(self.n_components))])
             for name, weights in zip(self.feature_names, self.components.T, strict=True):
-                writer.writerow(
-                    [f"'{name}" if name.startswith(FORMULA) else name, *(repr(float(weight)) for weight in weights)]
-                )
+                writer.writerow([spreadsheet_safe(name), *(repr(float(weight)) for weight in weights)])
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the model as a folder: a manifest in JSON, and arrays that hold numbers and nothing else.
@@ -283,15 +299,28 @@ class SparsePCAModel:
             The model.
         """
         folder = Path(folder)
+        try:
+            return cls._loaded(folder)
+        except InvalidModel:
+            raise
+        except (*DAMAGED, OSError) as error:  # a checksum does not keep anyone from writing nonsense
+            raise InvalidModel(f"{folder}: the model is damaged ({type(error).__name__}).") from None
+
+    @classmethod
+    def _loaded(cls, folder: Path) -> Self:
         content = _manifest(folder)
         arrays = {name: _stored_array(folder, name, content["arrays"].get(name)) for name in cls.ARRAYS}
         names = tuple(content["feature_names"])
+        if not all(isinstance(name, str) for name in names) or not isinstance(content["facts"], dict):
+            raise InvalidModel(f"{folder}: the names or facts of this model are not as fedspca writes them.")
         r, d = arrays["components"].shape if arrays["components"].ndim == 2 else (0, 0)
         shapes = {"components": (r, d), "covariance": (r, r), "explained_variance": (r,)}
         shapes |= {"explained_variance_ratio": (r,), "mean": (d,), "scale": (d,), "missing_share": (d,)}
         if len(names) != d or any(arrays[name].shape != shape for name, shape in shapes.items()):
             raise InvalidModel(f"{folder}: the arrays of this model do not fit together.")
         numbers = {name: content[name] for name in cls.NUMBERS}
+        if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers.values()):
+            raise InvalidModel(f"{folder}: the numbers of this model are not as fedspca writes them.")
         return cls(**arrays, feature_names=names, **numbers, facts=content["facts"])  # type: ignore[arg-type]
 
 
@@ -317,7 +346,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise InvalidModel(f"{folder}: this is not a model; it has no {MANIFEST}.")
     try:
         content = json.loads(path.read_text(encoding="ascii"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InvalidModel(f"{folder}: {MANIFEST} is damaged; it is not JSON.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InvalidModel(f"{folder}: {MANIFEST} was not written by fedspca.")

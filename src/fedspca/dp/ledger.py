@@ -1,5 +1,6 @@
 """What a site has spent of its privacy: every noised release is written down before it leaves, and then no more."""
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,12 @@ class Ledger:
         A release that was written down and did not leave, because the site was stopped in between, is not charged
         twice: ``question`` is a hash of all that was asked.
         """
+        with self._log.exclusive():  # another process must not spend between the check and the line
+            self._charge(cost, what, question, purpose)
+
+    def _charge(self, cost: Cost, what: str, question: str, purpose: Purpose | None) -> None:
+        if not 0 < cost.multiplier < math.inf:
+            raise BudgetSpent("nobody can say what this release costs, and none is free")
         try:
             self._log.verify()
         except BrokenLog as error:

@@ -143,7 +143,7 @@ def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"{path}: there is no such file. Write one with: {command}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: it is not valid TOML. ({error})") from None
     sections = {section: [about.name for about in settings] for section, settings in by_section(kind).items()}
     given: dict[str, Any] = {}

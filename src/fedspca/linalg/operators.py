@@ -243,18 +243,24 @@ class StandardisedRows:
         return product
 
     def error_sums(self, basis: Array) -> tuple[float, float]:
-        """Σe and Σe² of the rows' squared errors e = ‖a − aQQᵀ‖², for orthonormal directions Q."""
-        scaled = basis / self.scale[:, None]
-        shift = self.mean @ scaled
+        """Σe and Σe² of the rows' squared errors e = ‖a − (aQ)Qᵀ‖², for orthonormal directions Q.
+
+        Each error is a sum of squares of what is left of a row. ‖a‖² − ‖aQ‖² would cancel, and had to be cut off at
+        zero; then whoever chooses a Q that is not orthonormal would choose which rows count.
+        """
 
         def of(block: Any) -> Sums:
-            scores = block @ scaled - shift
-            errors = _row_squares(block, self.mean, self.scale) - np.einsum("ij,ij->i", scores, scores)
-            errors = np.maximum(errors, 0.0)
+            errors = np.concatenate([self._left_of(dense, basis) for dense in dense_parts(block)])
             return np.array([errors.sum()]), np.array([errors @ errors])
 
         errors, squares = total(self.rows, of, self._fill)
         return float(errors[0]), float(squares[0])
+
+    def _left_of(self, dense: Array, basis: Array) -> Array:
+        """Return the squared length of what the directions leave of each row."""
+        rows = (dense - self.mean) / self.scale
+        rows -= (rows @ basis) @ basis.T
+        return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
     def _gram_pays(self, columns: int) -> bool:
         """Whether the d × d Gram matrix is the cheaper way to multiply this many columns in all.
@@ -314,15 +320,14 @@ def _dense(rows: AnyRows) -> bool:
     return rows.dense if isinstance(rows, RemoteRows) else isinstance(rows, np.ndarray)
 
 
-def _row_squares(block: Any, mean: Array, scale: Array) -> Array:
-    """‖a‖² of each centred, scaled row; a zero that CSR does not store counts as it would if it were stored."""
+def dense_parts(block: Any) -> Iterator[Array]:
+    """Yield a block of rows as dense ones, a few at a time: many sparse rows would be large once they are dense."""
     if isinstance(block, np.ndarray):
-        centred = (block - mean) / scale
-        return np.asarray(np.einsum("ij,ij->i", centred, centred))
-    shift = (mean / scale) ** 2
-    values = ((block.data - mean[block.indices]) / scale[block.indices]) ** 2 - shift[block.indices]
-    owners = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-    return np.asarray(shift.sum() + np.bincount(owners, weights=values, minlength=block.shape[0]))
+        yield block
+        return
+    step = max(1, BLOCK_BYTES // (8 * block.shape[1]))
+    for start in range(0, max(block.shape[0], 1), step):
+        yield block[start : start + step].toarray()
 
 
 class GramOperator(Protocol):

@@ -114,8 +114,12 @@ def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State
 
 
 def row_errors(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """Σe and Σe² of the rows' squared reconstruction errors e = ‖a − aQQᵀ‖²: what a threshold for anomalies needs."""
-    errors, squares = data.standardised_in(_frame(query)).error_sums(query.arrays["directions"])
+    """Σe and Σe² of the rows' squared reconstruction errors e = ‖a − aQQᵀ‖²: what a threshold for anomalies needs.
+
+    Q is orthonormal to the last digit here, whatever rounding it came with, so that QQᵀ is a projection.
+    """
+    basis = np.linalg.qr(query.arrays["directions"])[0]
+    errors, squares = data.standardised_in(_frame(query)).error_sums(basis)
     return state, {"errors": np.array(errors), "squares": np.array(squares)}
 
 
@@ -299,6 +303,7 @@ QUERIES: Mapping[str, Question] = {
         "the sum of the rows' squared reconstruction errors and of their squares, two numbers",
         terms={"errors": (), "squares": ()},
         arrays={**FRAME, "directions": ("d", "r")},
+        orthonormal=True,
     ),
     "curvature": Question(
         curvature,
@@ -355,6 +360,7 @@ QUERIES: Mapping[str, Question] = {
         arrays={**STATED, "directions": ("d", "m")},
         scalars=CLIPPED,
         cost=lambda _, query: _product_cost(query, query.arrays["directions"]),
+        orthonormal=True,
     ),
     "private_lengths": Question(
         private_lengths,

@@ -24,6 +24,7 @@ QUESTIONS = {
     "faspca": ("gram_product", "gram_sketch", "curvature", "faspca_step"),
     "fsspca": ("gram_product", "gram_sketch", "curvature", "fsspca_step"),
 }
+CONSENSUS = ("faspca", "fsspca")
 ALWAYS = ("moments", "deviations", "captured_variance", "row_errors")
 
 
@@ -41,6 +42,9 @@ class StudySettings(SolverSettings):
     common: bool = setting("study", "Take only the features that every site has.", False)
 
     masked: bool = setting("federation", "Mask what sites send, so that only the sum is ever seen.", True)
+    consensus_under_masks: bool = setting(
+        "federation", "Run faspca or fsspca under masks, though their sums tell of single sites.", False
+    )
     min_sites: int = setting("federation", "With fewer sites in a sum, it is not taken.", 3)
     on_dropout: str = setting("federation", "When a site is lost: wait, continue without it, or abort.", "wait")
     deadline: float = setting("federation", "Seconds that a site has to answer a question.", 120.0)
@@ -82,8 +86,25 @@ class StudySettings(SolverSettings):
                 f"Masks hide a site among at least three, and here a sum may be over {self.min_sites}: with two, each "
                 "could subtract its own part. Have more sites and a larger min_sites, or no masks (--no-masked)."
             )
+        self._check_masks()
         make_estimator(self, [])  # settings that no solver takes
         self._privacy_settings()
+
+    def _check_masks(self) -> None:
+        """Refuse what masks cannot hide, unless the coordinator asks for it by name, for the owners to read."""
+        if not self.masked or self.epsilon is not None:
+            return
+        if self.solver in CONSENSUS and not self.consensus_under_masks:
+            raise ValueError(
+                f"Under masks the sums of {self.solver} still tell each site's own covariance matrix, if there are "
+                "enough rounds. Take the solver exact, whose sums do not; or ask the owners to approve it "
+                "(--consensus-under-masks); or add noise (--epsilon)."
+            )
+        if self.on_dropout == "continue":
+            raise ValueError(
+                "Under masks a study does not go on without a lost site: the difference of two sums would be that "
+                "site's own. Wait for it (--on-dropout wait), or abort; with noise (--epsilon) it may continue."
+            )
 
     def fit_settings(self) -> dict[str, Any]:
         """Return the settings of the fit alone."""
@@ -132,6 +153,7 @@ class StudySettings(SolverSettings):
             max_rounds=rounds + AFTER,
             max_components=min(len(features), 3 * self.components + SEARCH),  # noised products take twelve
             masked=self.masked,
+            consensus_under_masks=self.masked and self.consensus_under_masks and self.solver in CONSENSUS,
             privacy=self._privacy(home, features),
             min_sites=self.min_sites,
             on_dropout=self.on_dropout,
