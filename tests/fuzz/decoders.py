@@ -1,7 +1,7 @@
 """Throw altered inputs at every decoder and at the door: whatever comes, the error is one that says what is wrong.
 
-``make fuzz SECONDS=600``, or ``PYTHONPATH=tests python tests/fuzz/decoders.py 600 [SEED]``. A failure is printed with the
-seed that repeats it.
+``make fuzz SECONDS=600``, or ``PYTHONPATH=tests python tests/fuzz/decoders.py 600 [SEED]``. A failure is printed with
+the seed that repeats it.
 """
 
 import hashlib
