@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,8 @@ DAMAGED = (
     MemoryError,
 )
 RENAMED = {"agreement": "alignment"}  # figures of a round that had another name in older models
+BOUNDS = ("upper_bound", "optimality_gap", "bound_is_dense")  # facts of a fit by ExactSPCA
+PROVED = 1e-6  # a gap below which loadings are called optimal
 
 
 class InvalidModel(ValueError):
@@ -154,6 +157,17 @@ class SparsePCAModel:
             )
         return np.asarray(np.where(missing, 0.0, rows - self.mean) / self.scale)
 
+    def optimality(self) -> str | None:
+        """Say how much better other loadings can be at most; None where nothing is known of it."""
+        gap = self.facts.get("optimality_gap")
+        if gap is None:
+            return None
+        if self.facts.get("bound_is_dense"):
+            return f"No loadings capture more than dense PCA does, at most {_percent(gap)} more than these."
+        if gap <= PROVED:
+            return "It is proved that no loadings with as few non-zeros are better."
+        return f"It is proved that no loadings with as few non-zeros are better by more than {_percent(gap)}."
+
     @classmethod
     def from_estimator(cls, estimator: Any, *, covariance: ArrayLike | None = None, **facts: Any) -> Self:
         """Take what a fitted estimator has found.
@@ -176,6 +190,7 @@ class SparsePCAModel:
             "max_missing": float(getattr(estimator, "max_missing", 0.0)),
             "history": [plain_round(record) for record in estimator.history_],
             "constant_features": [int(j) for j in estimator.constant_features_],
+            **{name: _plain(getattr(estimator, f"{name}_")) for name in BOUNDS if hasattr(estimator, f"{name}_")},
             **facts,
         }
         variances = np.asarray(estimator.explained_variance_, dtype=np.float64)
@@ -222,6 +237,9 @@ class SparsePCAModel:
         estimator.objective_ = self.facts["objective"]
         estimator.constant_features_ = np.array(self.facts["constant_features"], dtype=np.intp)
         estimator.stop_reason_ = StopReason(self.facts["stop_reason"])
+        for name in BOUNDS:
+            if name in self.facts:  # models of older versions have none
+                setattr(estimator, f"{name}_", self.facts[name])
         estimator.history_ = [Round(**_renamed(record), seconds=0.0) for record in self.facts["history"]]
         estimator.n_rounds_ = len(estimator.history_)
         return estimator
@@ -304,6 +322,12 @@ class SparsePCAModel:
         if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers.values()):
             raise InvalidModel(f"{folder}: the numbers of this model are not as fedspca writes them.")
         return cls(**arrays, feature_names=names, **numbers, facts=content["facts"])  # type: ignore[arg-type]
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent, rounded up: what is said must hold."""
+    digits = 3 if share < 1e-3 else 1
+    return f"{math.ceil(share * 100 * 10**digits) / 10**digits:g} %"
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:

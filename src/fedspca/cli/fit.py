@@ -10,13 +10,13 @@ from fedspca.cli.output import console, notes, print_json, short
 from fedspca.cli.progress import FitProgress
 from fedspca.cli.show import print_loadings, summary
 from fedspca.cli.warnings import shown_warnings
-from fedspca.fit import FitSettings, Inputs, fit_files, open_inputs
+from fedspca.fit import FitSettings, Inputs, fit_covariance_file, fit_files, open_inputs
 from fedspca.model import SparsePCAModel, check_free
 
 INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
 
 
-@with_settings("data", "columns", "fit", "policy")
+@with_settings("data", "columns", "fit", "policy", files_needed=False)
 def fit(
     settings: FitSettings,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write the model to.")] = Path("model"),
@@ -33,13 +33,19 @@ def fit(
       fedspca fit all.parquet --site-column hospital --exclude age -o model
 
       fedspca fit fit.toml -o model
+
+      fedspca fit --covariance S.csv --covariance-rows 180 --nonzero 5 -o model
     """
     check_free(output, overwrite=force)
     with shown_warnings():
-        inputs = open_inputs(settings)
-        for sentence in inputs.told:
-            notes().print(f"Note: {sentence}.", soft_wrap=True)
-        model = _fit(settings, inputs, output, resume=resume, as_json=as_json)
+        if settings.covariance is not None:
+            with FitProgress(settings) as progress:
+                model = fit_covariance_file(settings, callback=progress)
+        else:
+            inputs = open_inputs(settings)
+            for sentence in inputs.told:
+                notes().print(f"Note: {sentence}.", soft_wrap=True)
+            model = _fit(settings, inputs, output, resume=resume, as_json=as_json)
     model.save(output, overwrite=force)
     if as_json:
         print_json({**summary(model), "model": str(output)})

@@ -31,7 +31,7 @@ SECTION_TITLES = {
 }
 
 
-def with_settings(*sections: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_settings(*sections: str, files_needed: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the settings of these sections as options, and call it with the settings that they make."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -40,12 +40,17 @@ def with_settings(*sections: str) -> Callable[[Callable[..., None]], Callable[..
             about for about in fields(FitSettings) if about.metadata["section"] in sections and about.name != "files"
         ]
 
-        def run(files: list[str], **given: Any) -> None:
+        def run(files: list[str] | None = None, **given: Any) -> None:
             mine = {parameter.name: given.pop(parameter.name) for parameter in own}
-            command(fit_settings(files, given), **mine)
+            command(fit_settings(files or [], given), **mine)
 
         parameters = [
-            inspect.Parameter("files", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Files),
+            inspect.Parameter(
+                "files",
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                annotation=Files,
+                default=inspect.Parameter.empty if files_needed else None,
+            ),
             *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
             *(_option(about) for about in offered),
         ]

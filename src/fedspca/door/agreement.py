@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from fedspca.masking.party import threshold_of
-from fedspca.site.policy import Policy
+from fedspca.site.policy import GRAM, Policy
 from fedspca.site.queries import QUERIES
 
 ON_DROPOUT = ("wait", "continue", "abort")
@@ -172,6 +172,12 @@ def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tup
     if policy.max_components is not None and agreement.max_components > policy.max_components:
         limit = policy.max_components
         found.append(f"the study asks about up to {agreement.max_components} directions and its policy allows {limit}")
+    named = policy.allowed_queries is None or GRAM in policy.allowed_queries  # else it has been said above
+    if GRAM in agreement.questions and named and not policy.allows_gram(len(features)):
+        found.append(
+            f"the study asks for the whole covariance of {len(features)} features and its policy allows it for at most "
+            f"{policy.max_gram_features}"
+        )
     return found + standing_objections(agreement, policy)
 
 

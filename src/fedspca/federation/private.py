@@ -254,6 +254,10 @@ class PrivateFederation(Around):
             self._release = self._gram(clip) if self.plan.mechanism == "gram" else self._products(clip)
         return self._release
 
+    def answers_gram(self) -> bool:
+        """Whether the whole covariance may be asked for: what was released has one."""
+        return True
+
     def sum(self, query: Query) -> Aggregate:
         """Answer a solver's question from what was released; no site is asked again."""
         release = self.released()
@@ -384,6 +388,9 @@ class _ReleasedGram:
     def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:  # noqa: ARG002 - rows make use of it
         inner = self.release.product(self.ratio[:, None] * x)
         return np.asarray(self.ratio[:, None] * inner + self.release.rows * np.outer(self.shift, self.shift @ x))
+
+    def gram_matrix(self) -> Array:
+        return self.gram_product(np.eye(self.n_features))
 
     def root(self) -> Array:
         """Return a matrix whose product with its transpose this is."""

@@ -286,6 +286,10 @@ class StandardisedRows:
             self._copy = ((rows if self._fill is None else filled(rows, self._fill)) - self.mean) / self.scale
         return self._copy
 
+    def gram_matrix(self) -> Array:
+        """AᵀA itself, d × d, in one pass over the rows. Sparse rows stay sparse."""
+        return self._gram_matrix() if _dense(self.rows) else self._sparse_gram_matrix()
+
     def _gram_matrix(self) -> Array:
         if self._gram is None:
 
@@ -297,6 +301,19 @@ class StandardisedRows:
             upper = np.triu(total(self.rows, of, self._fill)[0])
             self._gram = upper + np.triu(upper, 1).T
         return self._gram
+
+    def _sparse_gram_matrix(self) -> Array:
+        """Σ(x − μ)(x − μ)ᵀ as Σxxᵀ − sμᵀ − μsᵀ + nμμᵀ, with s = Σx, divided by the scales."""
+
+        def of(block: Any) -> Sums:
+            return (block.T @ block).toarray(), np.asarray(block.sum(axis=0)).ravel()
+
+        gram, sums = total(self.rows, of, self._fill, least=CSR_ROWS)
+        rest = np.outer(sums - 0.5 * self.rows.shape[0] * self.mean, self.mean)
+        gram -= rest + rest.T
+        gram /= self.scale[:, None]
+        gram /= self.scale
+        return np.asarray(gram)
 
 
 def _dense(rows: AnyRows) -> bool:
@@ -323,6 +340,9 @@ class GramOperator(Protocol):
     def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
         """Sx; ``expected`` columns are multiplied in all, here and in later questions."""
 
+    def gram_matrix(self) -> Array:
+        """S itself, formed."""
+
 
 @dataclass(frozen=True)
 class DeflatedRows:
@@ -335,6 +355,11 @@ class DeflatedRows:
     def gram_product(self, x: Array) -> Array:
         """GAᵀAGx with G = I − ZZᵀ."""
         return project_out(self.removed, self.standardised.gram_product(project_out(self.removed, x), self.expected))
+
+    def gram_matrix(self) -> Array:
+        """GAᵀAG, formed."""
+        gram = self.standardised.gram_matrix()
+        return project_out(self.removed, project_out(self.removed, gram).T) if self.removed.shape[1] else gram
 
     def largest_eigenvalue(self) -> float:
         """σ_max(A)², to a few per cent, by Lanczos iterations from a fixed start."""

@@ -30,6 +30,7 @@ from fedspca.linalg.operators import (
 )
 from fedspca.linalg.shrinkage import smooth_norms
 from fedspca.linalg.stiefel import polar_factor, project_out
+from fedspca.linalg.symmetric import pack
 from fedspca.site.consensus import (
     ConsensusState,
     Descent,
@@ -84,6 +85,12 @@ def asked_directions(query: Query) -> Array:
     if "directions" in query.arrays:
         return query.arrays["directions"]
     return random_directions(int(query.scalars["seed"]), (len(query.arrays["mean"]), int(query.scalars["columns"])))
+
+
+def gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """AᵀA itself, its upper triangle packed."""
+    matrix = data.seen_in(_frame(query)).gram_matrix()
+    return state, {"gram": pack(matrix).astype(str(query.scalars["precision"]), copy=False)}
 
 
 def random_directions(seed: int, shape: tuple[int, int]) -> Array:
@@ -277,6 +284,13 @@ QUERIES: Mapping[str, Question] = {
         terms={"product": ("d", "m")},
         arrays=FRAME,
         scalars={"seed": int, "columns": int, "precision": PRECISIONS},
+    ),
+    "gram": Question(
+        gram,
+        "the whole covariance (times n), d(d + 1)/2 numbers: as much as d rounds of products would release",
+        terms={"gram": ("packed",)},
+        arrays=FRAME,
+        scalars={"precision": PRECISIONS},
     ),
     "captured_variance": Question(
         captured_variance,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedspca.dp.accounting import Cost
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, AnyRows, DeflatedRows, Frame, StandardisedRows, all_finite
 from fedspca.linalg.stiefel import orthonormality_error
+from fedspca.linalg.symmetric import packed_size
 from fedspca.site.consensus import ConsensusState
 from fedspca.site.errors import InvalidQuery
 
@@ -127,7 +128,8 @@ class Question:
     def shapes(self, d: int, query: Query) -> dict[str, tuple[int, ...]]:
         """Return the shape of each term of the answer, which the question alone determines."""
         known = self._known
-        sizes = {"d": d, "m": self.components(query), "moments": 2 * d + 1, "triangle": (d + 1) * (d + 2) // 2}
+        sizes = {"d": d, "m": self.components(query), "moments": 2 * d + 1}
+        sizes |= {"packed": packed_size(d), "triangle": packed_size(d + 1)}
         for name, array in query.arrays.items():
             sizes |= dict(zip(known[name], array.shape, strict=True))
         return {name: tuple(sizes[symbol] for symbol in shape) for name, shape in self.terms.items()}

@@ -93,6 +93,7 @@ class Site:
                 rows=self.n_rows,
                 answered=self._answered,
                 components=question.components(query),
+                features=self.n_features,
             )
             question.validate(self.name, self.n_features, query)
             self._pay(question, query, purpose)

@@ -53,6 +53,10 @@ masking = true
 max_rounds = 1200
 max_components = 100
 
+# Of how many features the whole covariance may be asked at once, in one sum: as much as that many rounds of products
+# would release. 0 never allows it.
+max_gram_features = 4096
+
 # The questions that may be asked; without this line, all of them:
 # {", ".join(sorted(QUERIES))}
 # allowed_queries = ["moments", "deviations", "gram_product", "gram_sketch", "captured_variance"]
@@ -68,6 +72,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "masking": (bool,),
     "max_rounds": (int,),
     "max_components": (int,),
+    "max_gram_features": (int,),
     "allowed_queries": (list,),
     "epsilon": (int, float),
     "delta": (int, float),

@@ -9,6 +9,7 @@ from fedspca.door.agreement import ON_DROPOUT, Agreement
 from fedspca.federation.private import Privacy
 from fedspca.fit.settings import SolverSettings, read_settings, setting
 from fedspca.fit.solvers import make_estimator
+from fedspca.site.policy import GRAM, MAX_GRAM_FEATURES
 from fedspca.site.queries import PRIVATE
 
 OPENING = """\
@@ -109,10 +110,17 @@ class StudySettings(SolverSettings):
         """Return the settings of the fit alone."""
         return {name: getattr(self, name) for name in SolverSettings.__dataclass_fields__}
 
-    def _questions(self) -> tuple[str, ...]:
+    def _questions(self, n_features: int) -> tuple[str, ...]:
         if self.epsilon is not None:
             return tuple(sorted(PRIVATE))
-        return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"]}))
+        gram = {GRAM} if self._asks_gram(n_features) else set()
+        return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"], *gram}))
+
+    def _asks_gram(self, n_features: int) -> bool:
+        """Whether owners are asked to release the whole covariance, in one sum."""
+        if self.solver != "exact" or self.search == "products":
+            return False
+        return self.search == "thorough" or n_features <= MAX_GRAM_FEATURES
 
     def _privacy_settings(self) -> dict[str, Any]:
         """Return the settings of privacy that are in this file, checked."""
@@ -141,7 +149,7 @@ class StudySettings(SolverSettings):
             sites=dict(sorted(sites.items())),
             features=features,
             fit=self.fit_settings(),
-            questions=self._questions(),
+            questions=self._questions(len(features)),
             max_rounds=rounds + AFTER,
             max_components=min(len(features), 3 * self.components + SEARCH),  # noised products take twelve
             masked=self.masked,
