@@ -143,6 +143,13 @@ class TestScale:
         assert coding.words == 1
         assert trace <= coding.limit(sites) < 2 * 2**8 * trace  # in steps of eight bits
 
+    def test_a_small_trace_is_a_bound_too(self, scale):
+        scale.arrays |= {"squares": np.full(3, 1e-6), "mean": np.zeros(3)}
+        assert scale.codings(product(np.eye(3)), 3)["product"].words == 1
+
+    def test_a_bound_is_only_for_products(self, scale):
+        assert scale.codings(Query("moments"), 3) == Scale().codings(Query("moments"), 3)
+
     @pytest.mark.parametrize("squares", [np.zeros(3), np.full(3, np.inf), np.full(3, np.nan)])
     def test_without_a_trace_words_are_wide(self, scale, squares):
         scale.arrays["squares"] = squares
