@@ -4,20 +4,20 @@ import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedspca.cli.options import AsJson, settings_as_options
 from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
-from fedspca.door.agreement import objections, owners_objections
 from fedspca.fit.settings import FitSettings
-from fedspca.letters.identity import fingerprint
-from fedspca.study.owner import SiteFolder
-from fedspca.study.words import in_words
+
+if TYPE_CHECKING:
+    from fedspca.study.owner import SiteFolder
 
 app = typer.Typer(
     help="Take part in a study between institutions with data that stay here.",
+    add_completion=False,  # the fedspca command has it
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -39,6 +39,8 @@ def init(
 
       fedspca site init patients.parquet --id patient --exclude age
     """
+    from fedspca.study.owner import SiteFolder
+
     site = SiteFolder.create(output, FitSettings(files=(data,)).with_given(settings))
     _show_schema(site)
     console().print(
@@ -64,7 +66,9 @@ def join(
 
       fedspca site join north.invitation
     """
-    folder = SiteFolder(site)
+    from fedspca.letters.identity import fingerprint
+
+    folder = _folder(site)
     if invitation is not None:
         reply = folder.join(invitation)
         coordinator = fingerprint(folder.invitation.coordinator)
@@ -108,7 +112,10 @@ def stop(site: At = HERE) -> None:
 @app.command("show")
 def show(site: At = HERE, as_json: AsJson = False) -> None:
     """Say in words what the study will ask of this site, what leaves the machine, how often, and who sees it."""
-    folder = SiteFolder(site)
+    from fedspca.door.agreement import objections, owners_objections
+    from fedspca.study.words import in_words
+
+    folder = _folder(site)
     agreement, name = folder.latest(), folder.invitation.site
     approved = folder.store.approved(agreement.hash) is not None
     rows = folder.open_site()
@@ -136,7 +143,10 @@ def approve(
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Take an approval back.")] = False,
 ) -> None:
     """Sign the hash of the study's agreement. Without the signature the site answers nothing."""
-    folder = SiteFolder(site)
+    from fedspca.door.agreement import owners_objections
+    from fedspca.study.words import in_words
+
+    folder = _folder(site)
     agreement = folder.latest()
     if agreement_hash is not None and not agreement.hash.startswith(agreement_hash):
         raise ValueError(f"The study's hash is {agreement.hash}, which does not begin with {agreement_hash}.")
@@ -161,7 +171,7 @@ def log(
     as_json: AsJson = False,
 ) -> None:
     """Show every question that was asked and what left the machine."""
-    audit = SiteFolder(site).audit()
+    audit = _folder(site).audit()
     if verify:
         count = audit.verify()
         if as_json:
@@ -188,7 +198,13 @@ def released(line: Mapping[str, Any]) -> str:
     return f"{arrays} ({line.get('bytes', 0):,} bytes)" if arrays else "no numbers"
 
 
-def _stay(folder: SiteFolder, socket: Path | None) -> None:
+def _folder(site: Path) -> "SiteFolder":
+    from fedspca.study.owner import SiteFolder
+
+    return SiteFolder(site)
+
+
+def _stay(folder: "SiteFolder", socket: Path | None) -> None:
     """Stay connected, and tell what happens, until Ctrl-C."""
     try:
         from fedspca.study.guard import keep_connected, keep_guard
@@ -217,7 +233,7 @@ def _stay(folder: SiteFolder, socket: Path | None) -> None:
         notes().print("Disconnected. Connect again with: fedspca site join", soft_wrap=True)
 
 
-def _show_schema(folder: SiteFolder) -> None:
+def _show_schema(folder: "SiteFolder") -> None:
     from fedspca.fit.inputs import open_inputs
 
     inputs = open_inputs(folder.data)

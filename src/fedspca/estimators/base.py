@@ -24,6 +24,8 @@ from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
 
+DUST = 1e-15  # relative to the largest weight: many loadings, made orthonormal, leave some of 1e-32
+
 
 class Found(NamedTuple):
     """Loadings W (d × r) and WᵀSW, from which all their figures follow."""
@@ -103,7 +105,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _set_fitted(self, rounds: Rounds, moments: Moments, found: Found) -> None:
         rounds.show()
-        w, captured = found
+        w, captured = _without_dust(found.w), found.captured
         self.objective_ = self._objective(w, captured, rounds.n_sites)
         self.components_ = np.ascontiguousarray(w.T)
         self.mean_ = moments.mean
@@ -294,6 +296,11 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tags.input_tags.allow_nan = self.max_missing > 0
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _without_dust(w: Array) -> Array:
+    """Set weights to zero that are rounding errors beside the largest of their loading: they name no feature."""
+    return np.where(np.abs(w) > DUST * np.abs(w).max(axis=0), w, 0.0)
 
 
 def _rows_of(rows: Any, mine: NDArray[np.bool_]) -> Any:

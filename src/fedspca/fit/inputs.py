@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedspca.data import Feature, Schema, SiteRows, agree, choose, open_table, read_sites
+from fedspca.data.columns import Feature, choose
+from fedspca.data.formats import open_table
+from fedspca.data.prepare import SiteRows, read_sites
+from fedspca.data.schema import Schema, agree
 from fedspca.fit.settings import FitSettings
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
@@ -66,10 +69,18 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
     wanted = settings.columns()
     known = {column.name for table in tables.values() for column in table.columns}
     typed_right = known.issuperset({*wanted.exclude, *wanted.beside})
-    return {
-        name: choose(table.where, table.columns, wanted.kept_out_of(table.columns) if typed_right else wanted)
-        for name, table in tables.items()
-    }
+    found: dict[str, tuple[Feature, ...]] = {}
+    refused: list[str] = []
+    for name, table in tables.items():
+        try:
+            found[name] = choose(
+                table.where, table.columns, wanted.kept_out_of(table.columns) if typed_right else wanted
+            )
+        except InvalidData as error:
+            refused.append(str(error))
+    if refused:  # all of them at once, rather than one for each attempt
+        raise InvalidData(" ".join(dict.fromkeys(refused)))
+    return found
 
 
 def open_inputs(settings: FitSettings) -> Inputs:

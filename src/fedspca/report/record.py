@@ -106,7 +106,8 @@ def between_institutions(model: SparsePCAModel) -> Markup:
         "What each site sent was masked: the coordinator saw sums over all sites and nothing else."
         if agreed["masked"]
         else "What each site sent was not masked: the coordinator saw each site's own terms.",
-        f"Sites: {', '.join(model.facts.get('site_names', []))}. Each owner signed this agreement: {agreed['agreement']}.",
+        f"Sites: {', '.join(model.facts.get('site_names', []))}.",
+        f"Each owner signed this agreement: {agreed['agreement']}.",
     ]
     told += [f"Site {site} was lost on the way: {reason}" for site, reason in agreed["lost"].items()]
     spent = agreed["privacy"]
