@@ -11,7 +11,7 @@ from importlib import import_module
 from benchmarks import report
 
 MEASURED = ("machine", "threads", "sites", "passes", "growth", "large")
-PRINTED = ("basins", "consensus", "exact", "masking", "picture", "privacy")
+PRINTED = ("basins", "consensus", "exact", "masking", "picture", "privacy", "startup")
 SLOW = ("institutions",)  # only when named: it needs Flower, and takes many minutes
 KNOWN = (*MEASURED, *PRINTED, *SLOW)
 CURVES = ("n", "d", "nnz", "K", "r")
