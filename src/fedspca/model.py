@@ -273,8 +273,8 @@ class SparsePCAModel:
         shapes |= {"explained_variance_ratio": (r,), "mean": (d,), "scale": (d,), "missing_share": (d,)}
         if len(names) != d or any(arrays[name].shape != shape for name, shape in shapes.items()):
             raise InvalidModel(f"{folder}: the arrays of this model do not fit together.")
-        numbers = {name: content[name] for name in cls.NUMBERS}
-        return cls(**arrays, feature_names=names, **numbers, facts=content["facts"])  # type: ignore[arg-type]
+        parts: dict[str, Any] = {**arrays, **{name: content[name] for name in cls.NUMBERS}}
+        return cls(feature_names=names, facts=content["facts"], **parts)
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:

@@ -1,5 +1,6 @@
 """Which columns of a table are features, and what each of them is."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
@@ -131,8 +132,7 @@ def _check_named(where: str, found: Sequence[Column], wanted: Columns) -> None:
 def _refuse_repeated(where: str, names: Sequence[str]) -> None:
     if len(set(names)) == len(names):
         return
-    seen: set[str] = set()
-    twice = list(dict.fromkeys(name for name in names if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     raise InvalidData(f"{where}: column names must differ; given more than once: {listed(twice)}. Rename them.")
 
 

@@ -131,7 +131,8 @@ def _selected(block: Any, wanted: list[int]) -> Any:
 
 def _floating(block: Any) -> Rows:
     kind: Any = block.dtype if block.dtype in (np.float32, np.float64) else np.float64
-    return block.astype(kind, copy=False)  # type: ignore[no-any-return]
+    floating: Rows = block.astype(kind, copy=False)
+    return floating
 
 
 def _dense_column(block: Any, j: int) -> NDArray[Any]:

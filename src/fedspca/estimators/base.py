@@ -34,7 +34,7 @@ class Found(NamedTuple):
     captured: Array
 
 
-class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Sparse loadings of rows that several sites hold; subclasses say how the loadings are found."""
 
     n_components: int
