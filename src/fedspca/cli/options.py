@@ -19,7 +19,7 @@ Model = Annotated[Path, typer.Argument(help="A model's folder.", metavar="MODEL"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 
-SHORT = {"components": "-r"}
+SHORT = {"components": "-r"}  # options that have a short form
 SECTION_TITLES = {
     "study": "Study",
     "data": "Data",

@@ -1,4 +1,4 @@
-"""Tables that are matrices already: ``.npy``, ``.npz`` (CSR) and ``.h5ad``."""
+"""Files that hold a matrix: ``.npy``, ``.npz`` (CSR) and ``.h5ad``."""
 
 import zipfile
 from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ from fedspca.linalg.operators import Rows
 from fedspca.site.errors import InvalidData
 
 IN_MEMORY = 64 << 20
-GROWTH = 8  # numbers in packed files take about this many times their room once read
+GROWTH = 8  # once read, numbers of a packed file take about this many times the file's size
 MOST_SITES = 1000
 CACHE_VERSION = 1
 

@@ -184,7 +184,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
-        """Rows as scikit-learn sees them. Values are checked by each site: its errors name the site and the column."""
+        """Check rows as scikit-learn does. Each site checks the values: its errors name the site and the column."""
         try:
             return validate_data(
                 self,
@@ -218,7 +218,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return np.asarray(scores).astype(rows.dtype, copy=False)
 
     def _new_rows(self, X: Any) -> Any:
-        """Rows to be seen as the fitted ones were: missing values, where they are allowed, stand at the mean."""
+        """Return new rows as the fit saw its own: missing values, where they are allowed, stand at the mean."""
         if is_dask(X):
             return self._new_dask_rows(X)
         finite = "allow-nan" if self.max_missing > 0 else True
@@ -304,7 +304,7 @@ def _without_dust(w: Array) -> Array:
 
 
 def _rows_of(rows: Any, mine: NDArray[np.bool_]) -> Any:
-    """One site's rows: a view where they stand together and are dense, else a copy of them."""
+    """Return one site's rows: a view if they are dense and consecutive, else a copy."""
     where = np.flatnonzero(mine)
     if where[-1] - where[0] + 1 == len(where):
         return rows[where[0] : where[-1] + 1]
@@ -312,7 +312,7 @@ def _rows_of(rows: Any, mine: NDArray[np.bool_]) -> Any:
 
 
 def checked_federation(federation: Any) -> Federation:
-    """Return the federation, or say what to make one of."""
+    """Return the federation, or raise an error that says how to make one."""
     if isinstance(federation, Federation):
         return federation
     raise TypeError(

@@ -10,11 +10,11 @@ from fedspca.federation import Federation
 from fedspca.fit.settings import SolverSettings
 
 POINTS = 10
-MOST = 1000  # non-zeros a component beyond which nobody reads a loading
+MOST = 1000  # the most non-zeros a component that are tried: nobody reads longer loadings
 
 
 def default_grid(n_features: int, points: int = POINTS) -> list[int]:
-    """Return numbers of non-zeros from one to all features, ever wider apart."""
+    """Return numbers of non-zeros from one to all features, at growing distances."""
     grid = np.geomspace(1, min(n_features, MOST), points)
     return sorted({round(float(count)) for count in grid})
 

@@ -1,4 +1,4 @@
-"""From files to sites: the features that they share, in one order, and what a reader must be told."""
+"""From files to sites: the features that they share, in one order, and the remarks for a reader."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Inputs:
     sites : tuple of SiteRows
         Each site's rows.
     told : tuple of str
-        What was done to the files so that they fit together.
+        Remarks: what was done so that the files fit together.
     schema : Schema
         The schema of the features.
     """
@@ -39,7 +39,7 @@ class Inputs:
 
 
 def site_names(files: Sequence[str]) -> list[str]:
-    """Name sites after their files: the shortest way that tells them apart."""
+    """Name sites after their files, as briefly as keeps the names different."""
     paths = [Path(file) for file in files]
     stems = [_stem(path) for path in paths]
     if len(set(stems)) == len(stems):
