@@ -1,4 +1,4 @@
-"""Experiment 3: non-IID synthetic data. Alignment by round, recovery errors, and how they change with what the paper leaves open."""
+"""Experiment 3: non-IID synthetic data. Alignment by round, recovery errors, and how they change."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 class SimulatedFederation(LocalFederation):
-    """Sites in this process, one for each owner, whose loadings an experiment may look at, as no real federation allows.
+    """Sites in this process, one for each owner, whose loadings an experiment may look at.
 
     Parameters
     ----------
