@@ -9,7 +9,7 @@ from fedspca.site.errors import SiteRefusal
 
 @dataclass(frozen=True)
 class Policy:
-    """The terms on which a site answers; a question that asks for more is refused before data are touched.
+    """What a site answers; a question that asks for more is refused before data are touched.
 
     Parameters
     ----------
