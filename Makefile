@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check mutants drill bench wheel installs lowest clean
+.PHONY: demo test check fuzz mutants drill bench wheel installs lowest clean
 
 demo: .venv/.core
 	$(BIN)/python -m fedspca.demo build/demo.html
@@ -16,6 +16,11 @@ check: .venv/.check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Altered inputs to every decoder and to a site's door, for so long: make fuzz SECONDS=600. A test does it for seconds.
+SECONDS ?= 60
+fuzz: .venv/.test
+	PYTHONPATH=tests OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz/decoders.py $(SECONDS)
 
 # Do the tests of a module notice bugs in it? make mutants WHICH=linalg/certificate. Survivors are in tests/mutants.
 mutants: .venv/.test

@@ -1,5 +1,7 @@
 """Run every benchmark, or those named: `python -m benchmarks machine W1 W4`, `python -m benchmarks growth n`.
 
+`python -m benchmarks optima --data FOLDER` takes the covariances of a folder along.
+
 What is measured goes into docs/performance.json, part by part, and docs/performance.md shows all that is in it.
 Of one machine, some workloads may be measured again alone; any other part of which only some is run is only printed.
 """
@@ -11,7 +13,7 @@ from importlib import import_module
 from benchmarks import report
 
 MEASURED = ("machine", "threads", "sites", "passes", "growth", "large")
-PRINTED = ("basins", "consensus", "exact", "masking", "picture", "privacy", "startup")
+PRINTED = ("basins", "consensus", "exact", "masking", "optima", "picture", "privacy", "startup")
 SLOW = ("institutions",)  # only when named: it needs Flower, and takes many minutes
 KNOWN = (*MEASURED, *PRINTED, *SLOW)
 CURVES = ("n", "d", "nnz", "K", "r")
@@ -19,6 +21,9 @@ CURVES = ("n", "d", "nnz", "K", "r")
 
 def main(arguments: list[str]) -> int:
     """Run the parts named, or all, on the workloads or curves named, or all. What fails is printed, and no error."""
+    if arguments[:1] == ["optima"] and arguments[1:2] == ["--data"] and len(arguments) == 3:
+        import_module("benchmarks.optima").main(arguments[2])
+        return 0
     names = [name for name in KNOWN if name in arguments] or [*MEASURED, *PRINTED]
     only = tuple(argument for argument in arguments if argument not in KNOWN)
     if unknown := [word for word in only if word not in CURVES and not word.startswith(("W", "CSR", "mapped"))]:

@@ -139,6 +139,6 @@ def _rounds(folder: StudyFolder) -> list[float]:
 
 
 def _questions(folder: StudyFolder) -> int:
-    """Count the exchanges of the run: the fit's rounds and what is asked after it; the proposal is one too."""
+    """Count the exchanges of the run: the fit's rounds, and what is asked after it."""
     facts = SparsePCAModel.load(folder.model).facts
     return len(facts["history"]) + len(facts["asked_after"])

@@ -35,7 +35,7 @@ def test_nothing_starts_before_every_owner_has_approved(three):
     assert "east: not approved; north: not approved; south: not approved" in said
     assert {line["kind"] for line in three.log("east")} <= {"hello", "propose"}
     for name in three.sites:
-        three.run("site", "approve", "--site", name, "--yes")
+        three.run("site", "approve", "--site", name, "--yes", "--hash", three.folder.agreement().hash)
     assert "approved" in three.run("study", "status", "trial")
 
 

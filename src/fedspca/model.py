@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,15 +13,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedspca._version import __version__
-from fedspca.files import new_file, new_folder
+from fedspca.files import new_file, new_folder, spreadsheet_safe
 
 Array = NDArray[np.float64]
 
 FORMAT = "fedspca-model"
 FORMAT_VERSION = 1
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets compute, whatever was meant
 MANIFEST = "manifest.json"
+DAMAGED = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+    EOFError,
+    MemoryError,
+)
 RENAMED = {"agreement": "alignment"}  # figures of a round that had another name in older models
+BOUNDS = ("upper_bound", "optimality_gap", "bound_is_dense")  # facts of a fit by ExactSPCA
+PROVED = 1e-6  # a gap below which loadings are called optimal
 
 
 class InvalidModel(ValueError):
@@ -144,6 +157,17 @@ class SparsePCAModel:
             )
         return np.asarray(np.where(missing, 0.0, rows - self.mean) / self.scale)
 
+    def optimality(self) -> str | None:
+        """Say how much better other loadings can be at most; None where nothing is known of it."""
+        gap = self.facts.get("optimality_gap")
+        if gap is None:
+            return None
+        if self.facts.get("bound_is_dense"):
+            return f"No loadings capture more than dense PCA does, at most {_percent(gap)} more than these."
+        if gap <= PROVED:
+            return "It is proved that no loadings with as few non-zeros are better."
+        return f"It is proved that no loadings with as few non-zeros are better by more than {_percent(gap)}."
+
     @classmethod
     def from_estimator(cls, estimator: Any, *, covariance: ArrayLike | None = None, **facts: Any) -> Self:
         """Take what a fitted estimator has found.
@@ -166,6 +190,7 @@ class SparsePCAModel:
             "max_missing": float(getattr(estimator, "max_missing", 0.0)),
             "history": [plain_round(record) for record in estimator.history_],
             "constant_features": [int(j) for j in estimator.constant_features_],
+            **{name: _plain(getattr(estimator, f"{name}_")) for name in BOUNDS if hasattr(estimator, f"{name}_")},
             **facts,
         }
         variances = np.asarray(estimator.explained_variance_, dtype=np.float64)
@@ -186,6 +211,14 @@ class SparsePCAModel:
 
     def to_estimator(self) -> Any:
         """Return a fitted estimator in scikit-learn's shape, for pipelines and the like."""
+        try:
+            return self._estimator()
+        except InvalidModel:
+            raise
+        except DAMAGED as error:
+            raise InvalidModel(f"The facts of this model make no estimator ({type(error).__name__}).") from None
+
+    def _estimator(self) -> Any:
         from fedspca import estimators
         from fedspca.solvers.rounds import Round
         from fedspca.solvers.stopping import StopReason
@@ -204,6 +237,9 @@ class SparsePCAModel:
         estimator.objective_ = self.facts["objective"]
         estimator.constant_features_ = np.array(self.facts["constant_features"], dtype=np.intp)
         estimator.stop_reason_ = StopReason(self.facts["stop_reason"])
+        for name in BOUNDS:
+            if name in self.facts:  # models of older versions have none
+                setattr(estimator, f"{name}_", self.facts[name])
         estimator.history_ = [Round(**_renamed(record), seconds=0.0) for record in self.facts["history"]]
         estimator.n_rounds_ = len(estimator.history_)
         return estimator
@@ -211,16 +247,14 @@ class SparsePCAModel:
     def to_csv(self, path: str | Path) -> None:
         """Write the loadings as a table: one row a feature, one column a component.
 
-        A name that a spreadsheet would compute, since it begins with ``=``, ``+``, ``-``, ``@`` or a tab, gets an
-        apostrophe in front: in a study between institutions names come from others.
+        A name that a spreadsheet would compute gets an apostrophe in front: in a study between institutions names come
+        from others.
         """
         with new_file(Path(path)) as draft, draft.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["feature", *(f"component {j + 1}" for j in range(self.n_components))])
             for name, weights in zip(self.feature_names, self.components.T, strict=True):
-                writer.writerow(
-                    [f"'{name}" if name.startswith(FORMULA) else name, *(repr(float(weight)) for weight in weights)]
-                )
+                writer.writerow([spreadsheet_safe(name), *(repr(float(weight)) for weight in weights)])
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the model as a folder: a manifest in JSON, and arrays that hold numbers and nothing else.
@@ -265,16 +299,36 @@ class SparsePCAModel:
             The model.
         """
         folder = Path(folder)
+        try:
+            return cls._loaded(folder)
+        except InvalidModel:
+            raise
+        except (*DAMAGED, OSError) as error:  # a checksum does not keep anyone from writing nonsense
+            raise InvalidModel(f"{folder}: the model is damaged ({type(error).__name__}).") from None
+
+    @classmethod
+    def _loaded(cls, folder: Path) -> Self:
         content = _manifest(folder)
         arrays = {name: _stored_array(folder, name, content["arrays"].get(name)) for name in cls.ARRAYS}
         names = tuple(content["feature_names"])
+        if not all(isinstance(name, str) for name in names) or not isinstance(content["facts"], dict):
+            raise InvalidModel(f"{folder}: the names or facts of this model are not as fedspca writes them.")
         r, d = arrays["components"].shape if arrays["components"].ndim == 2 else (0, 0)
         shapes = {"components": (r, d), "covariance": (r, r), "explained_variance": (r,)}
         shapes |= {"explained_variance_ratio": (r,), "mean": (d,), "scale": (d,), "missing_share": (d,)}
         if len(names) != d or any(arrays[name].shape != shape for name, shape in shapes.items()):
             raise InvalidModel(f"{folder}: the arrays of this model do not fit together.")
-        parts: dict[str, Any] = {**arrays, **{name: content[name] for name in cls.NUMBERS}}
+        numbers = {name: content[name] for name in cls.NUMBERS}
+        if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers.values()):
+            raise InvalidModel(f"{folder}: the numbers of this model are not as fedspca writes them.")
+        parts: dict[str, Any] = {**arrays, **numbers}
         return cls(feature_names=names, facts=content["facts"], **parts)
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent, rounded up: what is said must hold."""
+    digits = 3 if share < 1e-3 else 1
+    return f"{math.ceil(share * 100 * 10**digits) / 10**digits:g} %"
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:
@@ -293,7 +347,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise InvalidModel(f"{folder}: this is not a model; it has no {MANIFEST}.")
     try:
         content = json.loads(path.read_text(encoding="ascii"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InvalidModel(f"{folder}: {MANIFEST} is damaged; it is not JSON.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InvalidModel(f"{folder}: {MANIFEST} was not written by fedspca.")

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedspca.cli.app import app
+from fedspca.door.agreement import roster_phrase
 from fedspca.federation.channel import LocalChannel
 from fedspca.study.coordinator import StudyFolder
 from fedspca.study.owner import SiteFolder
@@ -58,9 +59,11 @@ class TestCommands:
             assert words in said
         digest = folder.agreement().hash
         assert "does not begin with" in run("site", "approve", "--site", "north", "--hash", "zz", code=1)
-        run("site", "approve", "--site", "north", given="n\n", code=1)
+        phrase = roster_phrase(folder.agreement())
+        assert phrase in said
+        run("site", "approve", "--site", "north", given=f"{phrase}\nn\n", code=1)
         assert SiteFolder(files / "north").store.approved(digest) is None
-        assert digest in run("site", "approve", "--site", "north", "--hash", digest[:8], given="y\n")
+        assert digest in run("site", "approve", "--site", "north", "--hash", digest[:8], given=f"{phrase}\ny\n")
         assert json.loads(run("site", "show", "--site", "north", "--json"))["approved"] is True
         assert json.loads(run("site", "show", "--site", "north", "--json"))["objections"] == []
         assert "Withdrawn" in run("site", "approve", "--site", "north", "--withdraw")

@@ -48,7 +48,7 @@ def test_the_bound_on_the_gram_matrix_is_reached(monkeypatch):
     rows = np.full((4, D), 0.5)
     more = np.vstack([rows, np.full((1, D), 1e3)])
     before, after = (QUERIES["private_gram"].answer(SiteData("s", x), None, asked)[1]["gram"] for x in (rows, more))
-    assert np.isclose(np.linalg.norm(after - before), 2.0**2 + 0.3**2, rtol=1e-6)
+    assert np.isclose(np.linalg.norm(after - before), 2.0**2 + 0.3**2, rtol=1e-5)
 
 
 def test_packing_keeps_the_norm_and_comes_back():

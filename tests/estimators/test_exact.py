@@ -16,6 +16,11 @@ class TestExactSPCA(SolverContract):
     def make(self, n_components=2, *, penalty=0.0, **settings):
         return ExactSPCA(n_components, lam=penalty, **settings)
 
+    def test_a_callback_may_stop_it(self, rows):
+        """Where there are rounds to stop: with the whole covariance the first is the last."""
+        self.make = lambda **settings: TestExactSPCA.make(self, search="products", **settings)
+        super().test_a_callback_may_stop_it(rows)
+
 
 @parametrize_with_checks(
     [ExactSPCA(), ExactSPCA(lam=0.1), ExactSPCA(n_nonzero=2), ExactSPCA(1, n_nonzero=1, orthogonal=False)]

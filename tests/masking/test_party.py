@@ -147,7 +147,7 @@ def test_sites_that_are_asked_different_things_have_masks_that_do_not_cancel():
         contents = asked(ready, query, codings)
         for name in list(contents)[1:]:
             fields, arrays = contents[name]
-            contents[name] = (fields, {**arrays, "directions": np.zeros((d, d))})
+            contents[name] = (fields, {**arrays, "directions": np.eye(d)[:, ::-1]})
         return contents
 
     federation._questions = differently

@@ -40,7 +40,7 @@ def test_a_consensus_round_makes_few_passes(wdbc, passes, model, most):
 
 
 def test_exact_makes_one_pass_a_round(wdbc, passes):
-    model = ExactSPCA(2, n_nonzero=30, scale=True).fit(wdbc)
+    model = ExactSPCA(2, n_nonzero=30, scale=True, search="products").fit(wdbc)
     assert len(passes) == model.n_rounds_ - 2  # mean and spread are sums of their own
 
 

@@ -158,7 +158,9 @@ def test_a_lost_site_and_the_study_goes_on(files):
     assert any("begins again" in line["text"] for line in told(folder, "notice"))
 
 
-@pytest.mark.parametrize("given", [{}, {"solver": "faspca", "nonzero": None, "lam": 5.0, "max_rounds": 6}])
+@pytest.mark.parametrize(
+    "given", [{}, {"solver": "faspca", "nonzero": None, "lam": 5.0, "max_rounds": 6, "consensus_under_masks": True}]
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_masked_studies_give_what_plain_ones_do_and_are_resumed(files, given):
     data = FitSettings(files=tuple(str(files / f"{name}.csv") for name in SITES))

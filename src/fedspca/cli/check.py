@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DISAGREE = 1
 
 
-@with_settings("data", "columns", "fit", "policy", without=("path",))
+@with_settings("data", "columns", "fit", "policy", without=("path", "covariance", "covariance_rows"))
 def check(
     settings: FitSettings,
     against: Annotated[Path | None, typer.Option("--against", help="A schema that another site wrote.")] = None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # numpy and scikit-learn are imported once there is something
 INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
 
 
-@with_settings("data", "columns", "fit", "policy")
+@with_settings("data", "columns", "fit", "policy", files_needed=False)
 def fit(
     settings: FitSettings,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write the model to.")] = Path("model"),
@@ -35,16 +35,21 @@ def fit(
       fedspca fit all.parquet --site-column hospital --exclude age -o model
 
       fedspca fit fit.toml -o model
+
+      fedspca fit --covariance S.csv --covariance-rows 180 --nonzero 5 -o model
     """
     from fedspca.fit import open_inputs
     from fedspca.model import check_free
 
     check_free(output, overwrite=force)
     with shown_warnings():
-        inputs = open_inputs(settings)
-        for sentence in inputs.told:
-            notes().print(f"Note: {sentence}.", soft_wrap=True)
-        model = _fit(settings, inputs, output, resume=resume, as_json=as_json)
+        if settings.covariance is not None:
+            model = _fit_covariance(settings)
+        else:
+            inputs = open_inputs(settings)
+            for sentence in inputs.told:
+                notes().print(f"Note: {sentence}.", soft_wrap=True)
+            model = _fit(settings, inputs, output, resume=resume, as_json=as_json)
     model.save(output, overwrite=force)
     if as_json:
         print_json({**summary(model), "model": str(output)})
@@ -55,6 +60,14 @@ def fit(
         f"Write a report: fedspca report {output}.",
         soft_wrap=True,
     )
+
+
+def _fit_covariance(settings: FitSettings) -> "SparsePCAModel":
+    from fedspca.cli.progress import FitProgress
+    from fedspca.fit import fit_covariance_file
+
+    with FitProgress(settings) as progress:
+        return fit_covariance_file(settings, callback=progress)
 
 
 def _fit(settings: FitSettings, inputs: "Inputs", output: Path, *, resume: bool, as_json: bool) -> "SparsePCAModel":

@@ -32,7 +32,7 @@ SECTION_TITLES = {
 
 
 def with_settings(
-    *sections: str, without: Collection[str] = ()
+    *sections: str, without: Collection[str] = (), files_needed: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the settings of these sections as options, and call it with the settings that they make.
 
@@ -42,6 +42,8 @@ def with_settings(
         The sections of ``fit.toml``.
     without : collection of str
         Settings of these sections that the command has no use for.
+    files_needed : bool
+        Whether at least one file must be named.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -49,11 +51,12 @@ def with_settings(
         left_out = {"files", *without}
         offered = [a for a in fields(FitSettings) if a.metadata["section"] in sections and a.name not in left_out]
 
-        def run(files: list[str], **given: Any) -> None:
+        def run(files: list[str] | None = None, **given: Any) -> None:
             mine = {parameter.name: given.pop(parameter.name) for parameter in own}
-            command(fit_settings(files, given), **mine)
+            command(fit_settings(files or [], given), **mine)
 
-        files = inspect.Parameter("files", inspect.Parameter.KEYWORD_ONLY, annotation=Files)
+        default = inspect.Parameter.empty if files_needed else None
+        files = inspect.Parameter("files", inspect.Parameter.KEYWORD_ONLY, annotation=Files, default=default)
         _declare(run, command, [files, *own, *(_option(about) for about in offered)])
         return run
 

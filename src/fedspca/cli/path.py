@@ -11,7 +11,20 @@ from fedspca.cli.warnings import shown_warnings
 from fedspca.fit.settings import FitSettings
 
 BAR = 20
+# a path has its own grid and solver, and needs rows
 UNUSED = (
+    "solver",
+    "nonzero",
+    "variance_kept",
+    "lam",
+    "search",
+    "proof_seconds",
+    "tol",
+    "max_rounds",
+    "path",
+    "covariance",
+    "covariance_rows",
+)
     "solver",
     "nonzero",
     "variance_kept",

@@ -45,12 +45,15 @@ def show(
 
 def summary(model: "SparsePCAModel") -> dict[str, Any]:
     """Return what a script wants to know of a model."""
+    from fedspca.model import BOUNDS
+
     return {
         "rows": model.n_samples,
         "sites": model.n_sites,
         "features": len(model.feature_names),
         "rounds": len(model.facts.get("history", [])),
         "stop_reason": model.facts.get("stop_reason"),
+        **{name: model.facts.get(name) for name in BOUNDS},
         "captured_ratio": model.captured_ratio,
         "explained_variance_ratio": [float(share) for share in model.explained_variance_ratio],
         "dense_variance_ratio": model.facts.get("dense_variance_ratio"),
@@ -75,6 +78,8 @@ def print_loadings(model: "SparsePCAModel", top: int = 0) -> None:
         f"{model.n_sites} site(s).",
         soft_wrap=True,
     )
+    if (told := model.optimality()) is not None:
+        out.print(told, soft_wrap=True)
     for number, (weights, share) in enumerate(zip(model.components, model.explained_variance_ratio, strict=True), 1):
         order = by_size(weights)
         out.print(f"\nComponent {number}: {share:.1%} of the variance, {len(order)} feature(s)")

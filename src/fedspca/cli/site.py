@@ -1,5 +1,6 @@
 """``fedspca site``: the owner's commands."""
 
+import json
 import signal
 import threading
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 At = Annotated[Path, typer.Option("--site", help="The site's folder.")]
 HERE = Path("site")
+SURE = 16  # digits of a hash that nobody finds a second text for
 NOT_CONNECTED, NOT_RUNNING = 1, 3  # exit codes of `status`, for monitoring; 3 as service managers use it
 
 
@@ -90,7 +92,7 @@ def status(site: At = HERE, as_json: AsJson = False) -> None:
     """Say how the site is doing. The exit code is 0 if it is connected, 1 if not, and 3 if its guard does not run."""
     from fedspca.study.guard import standing
 
-    how = standing(SiteFolder(site))
+    how = standing(_folder(site))
     if as_json:
         print_json({"connected": how.connected, "pid": how.pid, "told": how.told, "since": how.since})
     elif how.pid is None:
@@ -106,7 +108,7 @@ def stop(site: At = HERE) -> None:
     """Disconnect the site: stop its guard and the node, from any terminal."""
     from fedspca.study.guard import stop_site
 
-    console().print("Stopped." if stop_site(SiteFolder(site)) else "It was not running.")
+    console().print("Stopped." if stop_site(_folder(site)) else "It was not running.")
 
 
 @app.command("show")
@@ -139,41 +141,73 @@ def approve(
     agreement_hash: Annotated[
         str | None, typer.Option("--hash", help="Approve only if the hash begins like this.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask again.")] = False,
-    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take an approval back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; needs --hash.")] = False,
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="Take every approval back, or with --hash that of one study.")
+    ] = False,
 ) -> None:
-    """Sign the hash of the study's agreement. Without the signature the site answers nothing."""
-    from fedspca.door.agreement import owners_objections
+    """Sign the hash of the study's agreement. Without the signature the site answers nothing.
+
+    You are asked for the roster phrase, as another owner reads it to you.
+    """
+    from fedspca.door.agreement import owners_objections, roster_phrase
     from fedspca.study.words import in_words
 
     folder = _folder(site)
+    if withdraw:
+        _withdraw(folder, agreement_hash)
+        return
     agreement = folder.latest()
     if agreement_hash is not None and not agreement.hash.startswith(agreement_hash):
         raise ValueError(f"The study's hash is {agreement.hash}, which does not begin with {agreement_hash}.")
-    if withdraw:
-        folder.store.withdraw(agreement)
-        console().print(f"Withdrawn: the site answers nothing more of study {agreement.study!r}.", soft_wrap=True)
-        return
+    if yes and len(agreement_hash or "") < SURE:
+        raise ValueError(f"--yes needs --hash with at least {SURE} digits: a later proposal could be another study.")
     if found := owners_objections(agreement, folder.open_site().n_rows):
         raise ValueError(f"{found[0]}, so their covariance would tell the rows themselves.")
     if not yes:
         for paragraph in in_words(agreement, folder.invitation.site):
             console().print(visible(paragraph), soft_wrap=True)
+        _compare_phrase(typer.prompt("The roster phrase, as another owner reads it to you"), roster_phrase(agreement))
         typer.confirm("Approve it?", abort=True)
     folder.store.approve(agreement)
     console().print(f"Approved: study {agreement.study!r}, hash {agreement.hash}.", soft_wrap=True)
+
+
+def _compare_phrase(heard: str, phrase: str) -> None:
+    if "".join(heard.lower().split()) != phrase.replace(" ", ""):
+        raise ValueError(
+            f"The phrase is {phrase} here, and not what you typed. If the other owner reads another one, you were not "
+            "shown the same sites and terms: do not approve, and ask the coordinator why."
+        )
+
+
+def _withdraw(folder: "SiteFolder", beginning: str | None) -> None:
+    """Take approvals back: all of them, whatever was proposed since, or those whose hash begins so."""
+    approved = [study for study in folder.store.studies() if folder.store.approved(study.hash) is not None]
+    chosen = [study for study in approved if study.hash.startswith(beginning or "")]
+    if beginning is not None and not chosen:
+        raise ValueError(f"No study whose hash begins with {beginning} is approved.")
+    for study in chosen:
+        folder.store.withdraw(study)
+        text = f"Withdrawn: the site answers nothing more of study {study.study!r}, hash {study.hash}."
+        console().print(visible(text), soft_wrap=True)
+    left = len(approved) - len(chosen)
+    console().print("No study is approved now." if not left else f"{left} other studies stay approved.")
 
 
 @app.command("log")
 def log(
     site: At = HERE,
     verify: Annotated[bool, typer.Option("--verify", help="Check that the log is as it was written.")] = False,
+    heads: Annotated[
+        Path | None, typer.Option("--heads", help="With --verify: the heads of this log that the coordinator kept.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show every question that was asked and what left the machine."""
     audit = _folder(site).audit()
     if verify:
-        count = audit.verify()
+        count = audit.verify(_kept_heads(heads, _folder(site).invitation.site) if heads is not None else ())
         if as_json:
             print_json({"lines": count, "head": audit.head})
             return
@@ -188,6 +222,15 @@ def log(
         asked = line.get("query") or line.get("kind", "?")
         shown.add_row(*cells(line["time"][:19], line.get("round", ""), asked, line["verdict"], released(line)))
     print_table(shown)
+
+
+def _kept_heads(path: Path, site: str) -> list[str]:
+    """Return the heads of this site's log in the file ``heads.json`` that the coordinator's study keeps."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return [str(head) for head in kept[site]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(f"{path}: it does not hold the heads of the log of site {site!r}.") from None
 
 
 def released(line: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedspca.data.store import ArrayWriter
 from fedspca.data.tables import Texts
-from fedspca.files import new_file
+from fedspca.files import new_file, spreadsheet_safe
 
 KINDS = (".csv", ".parquet", ".npy")
 TEXT_OF: Mapping[type, Callable[[float], str]] = {
@@ -61,7 +61,7 @@ class TableWriter:
         if kind == ".csv":
             self._file = self._stack.enter_context(draft.open("w", encoding="utf-8", newline=""))
             self._csv = csv.writer(self._file)
-            self._csv.writerow([*([self._id] if self._id else []), *self._names])
+            self._csv.writerow(map(spreadsheet_safe, [*([self._id] if self._id else []), *self._names]))
             self._add: Any = self._add_csv
         elif kind == ".npy":
             self._array = ArrayWriter(draft, np.float64, (len(self._names),))
@@ -78,7 +78,7 @@ class TableWriter:
     def _add_csv(self, numbers: NDArray[np.float64], ids: Texts | None) -> None:
         for j, row in enumerate(numbers.tolist()):
             values = (TEXT_OF[kind](value) for kind, value in zip(self._kinds, row, strict=True))
-            self._csv.writerow([*([ids[j]] if ids is not None else []), *values])
+            self._csv.writerow([*([spreadsheet_safe(str(ids[j]))] if ids is not None else []), *values])
 
     def _parquet(self, draft: Path) -> Any:
         import pyarrow as pa

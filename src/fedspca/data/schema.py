@@ -55,11 +55,12 @@ class Schema:
             features = content["features"]
             schema = cls(tuple(str(f["name"]) for f in features), tuple(str(f["dtype"]) for f in features))
             known = content["format"] == FORMAT and content["version"] == VERSION
-        except (ValueError, KeyError, TypeError):
+            fits = schema.hash == content.get("hash")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise SchemaMismatch("This is not a schema that fedspca wrote.") from None
         if not known:
             raise SchemaMismatch("This schema is of a format that this version of fedspca does not know.")
-        if schema.hash != content.get("hash"):
+        if not fits:
             raise SchemaMismatch("This schema was changed after it was written: its hash does not fit.")
         return schema
 

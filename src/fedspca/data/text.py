@@ -1,5 +1,6 @@
 """CSV and its relatives, also compressed, as a stream of record batches."""
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,39 @@ if TYPE_CHECKING:
 
 DELIMITERS = ",;\t|"
 LONGEST_HEADER = 64 << 20
+MOST_COLUMNS = 250_000
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+UNPACKED = 1 << 30  # so much may come out of any compressed file,
+RATIO = 100  # and of a large one so many times its size: tables of measurements are packed to a tenth or so
+
+
+class _Unpacked(io.RawIOBase):
+    """A compressed file that is not read on once far more has come out of it than a table would hold."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._stream = path, pa.input_stream(str(path))
+        self._left = max(UNPACKED, RATIO * path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        more = bytes(self._stream.read(size if size >= 0 else self._left + 1))
+        self._left -= len(more)
+        if self._left < 0:
+            raise InvalidData(
+                f"{self._path}: unpacked, it is more than {RATIO} times as large as it is. If it is a table all the "
+                "same, unpack it yourself and name the unpacked file."
+            )
+        return more
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _stream(path: Path) -> Any:
+    return _Unpacked(path) if path.suffix.lower() in COMPRESSED else pa.input_stream(str(path))
 
 
 class TextTable(BatchTable):
@@ -31,6 +65,8 @@ class TextTable(BatchTable):
         self._path, self._options = path, options
         header = _header(path, options)
         self._delimiter = options.delimiter or _likeliest_delimiter(header)
+        if header.count(self._delimiter) >= MOST_COLUMNS:
+            raise InvalidData(f"{path}: it has more than {MOST_COLUMNS} columns. Are rows and columns swapped?")
         # a row must fit into a block
         self._block_size = max(BLOCK_BYTES, 16 * len(header))
         with self._explained(()), self._open(None) as reader:
@@ -53,7 +89,7 @@ class TextTable(BatchTable):
         )
         read = pc.ReadOptions(block_size=self._block_size, encoding=self._options.encoding, use_threads=False)
         parse = pc.ParseOptions(delimiter=self._delimiter)
-        return pc.open_csv(pa.input_stream(str(self._path)), read, parse, convert)
+        return pc.open_csv(_stream(self._path), read, parse, convert)
 
     @contextmanager
     def _explained(self, order: tuple[str, ...]) -> Iterator[None]:
@@ -87,7 +123,7 @@ def _reading_type(found: Any) -> Any:
 
 
 def _header(path: Path, options: "TextOptions") -> str:
-    with readable(str(path)), pa.input_stream(str(path)) as stream:
+    with readable(str(path)), _stream(path) as stream:
         start = b""
         while b"\n" not in start and len(start) < LONGEST_HEADER:
             more = stream.read(1 << 20)

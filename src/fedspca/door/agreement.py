@@ -12,6 +12,7 @@ What may never change:
 - An agreement never widens a policy: a site answers only what both allow.
 """
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from fedspca.masking.party import threshold_of
-from fedspca.site.policy import Policy
+from fedspca.site.policy import GRAM, Policy
 from fedspca.site.queries import QUERIES
 
 ON_DROPOUT = ("wait", "continue", "abort")
@@ -57,6 +58,8 @@ class Agreement:
         About how many directions at once.
     masked : bool
         Whether terms leave the sites under masks only, so that the coordinator learns their sum and nothing else.
+    consensus_under_masks : bool
+        Whether FASPCA or FSSPCA may be run under masks, although their sums tell of single sites.
     privacy : mapping or None
         The differential privacy of what is released; None without it.
     min_sites : int
@@ -78,6 +81,7 @@ class Agreement:
     max_rounds: int = 500
     max_components: int = 50
     masked: bool = True
+    consensus_under_masks: bool = False
     privacy: Mapping[str, Any] | None = None
     min_sites: int = 3
     on_dropout: str = "wait"
@@ -113,8 +117,8 @@ class Agreement:
                 return f"{name} must be a number of seconds. Got {value!r} instead."
         if self.on_dropout not in ON_DROPOUT:
             return f"on_dropout must be one of {', '.join(ON_DROPOUT)}. Got {self.on_dropout!r} instead."
-        if not isinstance(self.masked, bool) or self.version != 1:
-            return "masked must be true or false, and the version 1."
+        if not all(isinstance(flag, bool) for flag in (self.masked, self.consensus_under_masks)) or self.version != 1:
+            return "masked and consensus_under_masks must be true or false, and the version 1."
         if len(self.sites) < self.min_sites:
             return f"The study has {len(self.sites)} sites and needs at least {self.min_sites}."
         return None
@@ -133,6 +137,17 @@ class Agreement:
     def hash(self) -> str:
         """The hash that owners sign."""
         return hashlib.sha256(self.text().encode()).hexdigest()
+
+
+def roster_phrase(agreement: Agreement) -> str:
+    """Return what owners read to each other: eight short groups that stand for every site's key and all terms.
+
+    A coordinator that shows two owners different rosters, two of its own "sites" among them, shows them different
+    phrases: they have 160 bits.
+    """
+    about = json.dumps(["fedspca roster", agreement.hash, agreement.coordinator, sorted(agreement.sites.items())])
+    text = base64.b32encode(hashlib.sha256(about.encode()).digest()[:20]).decode().lower()
+    return " ".join(text[start : start + 4] for start in range(0, 32, 4))
 
 
 def read_agreement(text: str | bytes) -> Agreement:
@@ -165,6 +180,12 @@ def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tup
     if policy.max_components is not None and agreement.max_components > policy.max_components:
         limit = policy.max_components
         found.append(f"the study asks about up to {agreement.max_components} directions and its policy allows {limit}")
+    named = policy.allowed_queries is None or GRAM in policy.allowed_queries  # else it has been said above
+    if GRAM in agreement.questions and named and not policy.allows_gram(len(features)):
+        found.append(
+            f"the study asks for the whole covariance of {len(features)} features and its policy allows it for at most "
+            f"{policy.max_gram_features}"
+        )
     return found + standing_objections(agreement, policy)
 
 

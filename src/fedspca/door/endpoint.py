@@ -31,6 +31,7 @@ from fedspca.site.site import Site
 
 MAX_RUNS = 1000
 LONGEST_REASON = 1000
+FAILED = "it could not be computed."
 RUN = re.compile(r"[0-9a-f]{32}")
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,10 @@ def ask(session: Session, message: Message) -> Message:
     query = question(session.site.name, message)
     if session.agreement.masked:
         raise SiteRefusal(session.site.name, query.name, "in this study terms leave the site only under masks.")
-    return Message("terms", {"query": query.name}, session.answer(query))
+    terms = session.answer(query)
+    if terms is None:  # an answer like any other, so that it is counted; and it does not say what failed
+        return Message("refused", {"query": query.name, "error": "SiteError", "reason": FAILED})
+    return Message("terms", {"query": query.name}, terms)
 
 
 HANDLERS: dict[str, Handler] = {"ask": ask, **MASKED_HANDLERS}
@@ -99,10 +103,10 @@ class Endpoint:
                 return self._answered(message, hashlib.sha256(payload).hexdigest(), about)
             except (WireError, InvalidSignature, InvalidAgreement, SiteError) as error:
                 return self._refused(error, about)
-            except Exception as error:  # whatever a letter brings about, the guard goes on, and the log knows of it
+            except Exception:  # whatever a letter brings about, the guard goes on, and the log knows of it
                 log.exception("A letter could not be answered")
                 self._session = None
-                return self._refused(SiteError(self.site.name, "?", f"it failed ({type(error).__name__})."), about)
+                return self._refused(SiteError(self.site.name, "?", FAILED), about)
 
     def _opened(self, letter: bytes) -> bytes:
         if len(letter) > self._max_bytes:
@@ -128,7 +132,9 @@ class Endpoint:
         except BaseException:
             self._session = None  # whatever the handler had begun to change is read again from the store
             raise
-        reply = self._sent(answer, message, about)
+        failed = {"failed": True, "failures": session.failures} if session.failed else {}
+        session.failed = False
+        reply = self._sent(answer, message, {**about, **failed})
         session.replies[message.kind] = (digest, reply)
         self._store.save(session.agreement.hash, _kept(session))
         return reply
@@ -222,7 +228,7 @@ class Endpoint:
         heading = {**fields, "sender": self.site.name, "log": self.audit.head}
         payload = encode(Message(answer.kind, {**answer.fields, **heading}, answer.arrays))
         self.audit.add(
-            verdict="answered",
+            verdict="refused" if answer.kind == "refused" else "answered",
             reply=answer.kind,
             released=released,
             bytes=len(payload),

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedspca.door.session import Handler, Session, question
 from fedspca.letters.wire import Message
+from fedspca.masking.coding import stated_base
 from fedspca.masking.messages import KEYS, MASKED, PROTOCOL_ARRAYS, SHARES, UNMASK
 from fedspca.masking.party import (
     MaskingState,
@@ -14,7 +15,6 @@ from fedspca.masking.party import (
     announce_key,
     mask_terms,
     share,
-    surviving_questions,
     threshold_of,
     unmask,
 )
@@ -23,6 +23,7 @@ from fedspca.site.errors import SiteRefusal
 
 STATE = "masking"
 ASKED = "study:asked"  # for as long as the study, whatever the run
+BASE = "study:base"
 
 
 def _safely(handler: Handler) -> Handler:
@@ -59,6 +60,8 @@ def masked(session: Session, message: Message) -> Message:
     before = _state(session, message)
     state, reply = mask_terms(_party(session), before, message, query, session.site.n_features, session.answer)
     session.secrets[STATE] = state.to_array()
+    if (base := stated_base(query, message.fields["coding"])) is not None:
+        session.secrets[BASE] = np.array([base])
     return reply
 
 
@@ -81,8 +84,10 @@ def _party(session: Session) -> Party:
     if not agreement.masked:
         raise SiteRefusal(session.site.name, KEYS, "the owner approved a study without masks.")
     threshold = threshold_of(len(agreement.sites), agreement.min_sites)
-    survives = surviving_questions(agreement.on_dropout)
-    return Party(session.site.name, session.identity, agreement.sites, agreement.hash, session.run, threshold, survives)
+    base = int(session.secrets[BASE][0]) if BASE in session.secrets else None
+    return Party(
+        session.site.name, session.identity, agreement.sites, agreement.hash, session.run, threshold, base=base
+    )
 
 
 def _state(session: Session, message: Message) -> MaskingState:

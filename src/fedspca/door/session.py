@@ -1,5 +1,6 @@
 """Where one study stands at a site, and how a question is read from a letter."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -8,13 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.door.agreement import Agreement, noise_among
+from fedspca.door.meaning import objection, remembered, tidied
 from fedspca.dp.accounting import Budget, Purpose
 from fedspca.letters.identity import Identity
 from fedspca.letters.wire import Message
-from fedspca.site.errors import InvalidQuery, SiteRefusal
+from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
 from fedspca.site.queries import QUERIES
 from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
+
+FAILURES = "study:failures"
+MOST_FAILURES = 3  # each tells one bit of somebody's rows
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -37,6 +44,8 @@ class Session:
         The answers of this round, by kind: the letter's digest and the bytes of the reply.
     secrets : dict of str to ndarray
         What handlers keep between messages. It never leaves the site.
+    failed : bool
+        Whether the last question could not be computed, for the log.
     """
 
     agreement: Agreement
@@ -47,12 +56,44 @@ class Session:
     runs: list[str] = field(default_factory=list)
     replies: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     secrets: dict[str, NDArray[Any]] = field(default_factory=dict)
+    failed: bool = False
 
-    def answer(self, query: Query) -> Terms:
-        """Return this site's terms, if the agreement and the policy allow the question."""
+    def answer(self, query: Query, limits: Mapping[str, float] | None = None) -> Terms | None:
+        """Return this site's terms, if the agreement and the policy allow the question; None if computing them failed.
+
+        So they do if a term is not below its limit.
+
+        A refusal depends on the question alone. What fails after that may depend on rows, so it is not told: the caller
+        answers as if nothing had been. A coordinator could still count failures, so a few of them end the study here.
+        """
+        self._check(query)
+        self.failed = False
+        try:
+            terms = self.site.answer(tidied(query), self._purpose())
+        except SiteError:
+            raise
+        except Exception:
+            log.exception("A question could not be answered")
+            terms = None
+        self.secrets |= remembered(query, self.secrets)
+        if terms is None or not all(_below(term, (limits or {}).get(name, np.inf)) for name, term in terms.items()):
+            self.failed = True
+            self.secrets[FAILURES] = np.array([self.failures + 1])
+        if self.failures >= MOST_FAILURES:
+            self.failed = True
+        return None if self.failed else terms
+
+    @property
+    def failures(self) -> int:
+        """How often a question of this study could not be computed."""
+        return int(self.secrets[FAILURES][0]) if FAILURES in self.secrets else 0
+
+    def _check(self, query: Query) -> None:
+        """Raise unless the agreement allows the question."""
         name = self.site.name
         if query.name not in QUERIES:
-            return self.site.answer(query)  # which says what questions there are
+            known = ", ".join(sorted(QUERIES))
+            raise InvalidQuery(name, query.name, f"there is no such question; there are {known}.")
         if query.name not in self.agreement.questions:
             raise SiteRefusal(name, query.name, "the question is not part of what the owner approved.")
         if self.round > self.agreement.max_rounds:
@@ -61,7 +102,9 @@ class Session:
         if asked > self.agreement.max_components:
             limit = self.agreement.max_components
             raise SiteRefusal(name, query.name, f"it asks about {asked} directions and the owner approved {limit}.")
-        return self.site.answer(query, self._purpose())
+        QUERIES[query.name].validate(name, self.site.n_features, query)
+        if (problem := objection(self.agreement, query, self.secrets)) is not None:
+            raise SiteRefusal(name, query.name, problem)
 
     def _purpose(self) -> Purpose | None:
         """What releases of a private study are for, and what the owner approved; None in another study."""
@@ -70,6 +113,10 @@ class Session:
             return None
         budget = Budget(float(privacy["epsilon"]), float(privacy["delta"]))
         return Purpose(self.agreement.hash, self.run, self.round, budget, noise_among(self.agreement))
+
+
+def _below(term: NDArray[np.floating], limit: float) -> bool:
+    return bool(np.all(np.abs(term.astype(np.float64)) < limit))  # neither NaN nor infinity is below any
 
 
 Handler: TypeAlias = Callable[[Session, Message], Message]

@@ -9,6 +9,7 @@ What may never change:
 - Every line of an old ledger still counts: ``multiplier`` and ``slack`` keep their names and their meaning.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,12 @@ class Ledger:
         A release that was written down and did not leave, because the site was stopped in between, is not charged
         twice: ``question`` is a hash of all that was asked.
         """
+        with self._log.exclusive():  # another process must not spend between the check and the line
+            self._charge(cost, what, question, purpose)
+
+    def _charge(self, cost: Cost, what: str, question: str, purpose: Purpose | None) -> None:
+        if not 0 < cost.multiplier < math.inf:
+            raise BudgetSpent("nobody can say what this release costs, and none is free")
         try:
             self._log.verify()
         except BrokenLog as error:

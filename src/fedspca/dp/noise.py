@@ -5,8 +5,9 @@ shortened to length C where it is longer. Beside it stands a constant b, so that
 holds the covariance, the mean and the number of rows. To add or remove a row changes it by no more than C² + b² in the
 Frobenius norm, in which off-diagonal entries count twice: they are released times √2, and carry half the variance.
 
-Sums are rounded to multiples of 2⁻ᵍ and get discrete Gaussian noise, drawn by OpenDP from the operating system's
-randomness: floating-point noise would betray a value by its last digits.
+Rows become integers before they are multiplied, so what one row can change is exact, and nothing that a question brings
+makes it less. Sums are rounded to multiples of 2⁻ᵍ and get discrete Gaussian noise, drawn by OpenDP from the operating
+system's randomness: floating-point noise would betray a value by its last digits.
 """
 
 import math
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Cost
-from fedspca.linalg.operators import BLOCK_BYTES, Rows, row_blocks, summed_anywhere
+from fedspca.linalg.operators import Rows, dense_parts, row_blocks, summed_anywhere
 
 Array = NDArray[np.float64]
 
@@ -30,29 +31,61 @@ EXACT = float(1 << 53)  # above it a double does not hold every integer
 LARGEST = 1e150  # its square is still a number
 LARGEST_GRID = 200
 CHUNK = 20_000
+STEPS = float(1 << 20)  # units in the length to which rows are shortened
+EXACT_ROWS = 1 << 12  # so many products of such lengths add up to less than 2⁵³
+CARRY = 40
+MOST_NOISE = 1e6  # in units of what a row can change; a study that asks for more has not said what a row can change
 
 
-def clipped_rows(rows: Rows, centre: Array, scale: Array, clip: float) -> Iterator[Array]:
-    """Yield the rows in blocks, centred and scaled as stated, each shortened to length ``clip`` if it is longer.
+def seen_rows(rows: Rows, centre: Array, scale: Array) -> Iterator[Array]:
+    """Yield the rows in blocks, centred and scaled as stated; a missing value stands at the centre.
 
-    A missing value stands at the centre. A value beyond all bounds, as a hostile scale could make it, is held, so that
-    no row is infinitely long.
+    A value beyond all bounds, as a hostile scale could make it, is held, so that no row is infinitely long.
     """
-    for dense in _dense_blocks(rows, centre):
-        with np.errstate(over="ignore"):
-            seen = np.clip((dense - centre) / scale, -LARGEST, LARGEST)
-        lengths = np.sqrt(np.einsum("ij,ij->i", seen, seen))
-        yield seen * np.minimum(1.0, clip / np.maximum(lengths, np.finfo(float).tiny))[:, None]
-
-
-def _dense_blocks(rows: Rows, centre: Array) -> Iterator[Array]:
     for block in row_blocks(rows, centre):
-        if isinstance(block, np.ndarray):
-            yield block.astype(np.float64, copy=False)
-            continue
-        step = max(1, BLOCK_BYTES // (8 * len(centre)))  # many sparse rows would be large once they are dense
-        for start in range(0, block.shape[0], step):
-            yield block[start : start + step].toarray()
+        for dense in dense_parts(block):
+            with np.errstate(over="ignore"):
+                yield np.clip((dense - centre) / scale, -LARGEST, LARGEST)
+
+
+def row_lengths(rows: Array) -> Array:
+    """Return the length of each row. Squares are of what is at most 1, so that none overflows or is lost."""
+    largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), np.finfo(float).tiny)
+    relative = rows / largest[:, None]
+    return np.asarray(largest * np.sqrt(np.einsum("ij,ij->i", relative, relative)))
+
+
+def whole_rows(rows: Rows, centre: Array, scale: Array, clip: float) -> Iterator[Array]:
+    """Yield the rows as integers, in units of clip/2²⁰, each shortened where it is longer than ``clip``.
+
+    Sums of products of integers are exact in blocks this small, so the most that one row can change them is no matter
+    of rounding, however many rows there are. Rounding may lengthen a row by √d/2 units: so much room is left for it.
+    """
+    room = STEPS - math.sqrt(len(centre)) / 2
+    if not room > STEPS / 2:
+        raise ValueError("there are too many features for noised sums")
+    for seen in seen_rows(rows, centre, scale):
+        for start in range(0, len(seen), EXACT_ROWS):
+            part = seen[start : start + EXACT_ROWS]
+            units = np.minimum(STEPS / clip, room / np.maximum(row_lengths(part), np.finfo(float).tiny))
+            yield np.rint(part * units[:, None])
+
+
+class WholeSum:
+    """A sum of arrays of integers that doubles hold exactly, however many there are: the upper bits are carried."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._low, self._high = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+
+    def add(self, whole: Array) -> None:
+        """Add integers below 2⁵³."""
+        self._low += whole.astype(np.int64)
+        self._high += self._low >> CARRY
+        self._low &= (1 << CARRY) - 1
+
+    def times(self, unit: float) -> Array:
+        """Return the sum in other units, rounded once."""
+        return np.asarray((np.ldexp(self._high.astype(np.float64), CARRY) + self._low) * unit)
 
 
 def packed(matrix: Array) -> Array:
@@ -73,15 +106,15 @@ def unpacked(vector: Array) -> Array:
 @summed_anywhere
 def augmented_gram(rows: Rows, centre: Array, scale: Array, clip: float, offset: float) -> Array:
     """Σ (a, b)(a, b)ᵀ over the clipped rows."""
-    d = len(centre)
-    gram = np.zeros((d + 1, d + 1))
-    count = 0
-    for block in clipped_rows(rows, centre, scale, clip):
-        gram[:d, :d] += block.T @ block
-        gram[:d, d] += block.sum(axis=0)
+    d, unit, count = len(centre), clip / STEPS, 0
+    squares, sums = WholeSum((d, d)), WholeSum((d,))
+    for block in whole_rows(rows, centre, scale, clip):
+        squares.add(block.T @ block)
+        sums.add(block.sum(axis=0))
         count += len(block)
-    gram[:d, d] *= offset
-    gram[d, :d] = gram[:d, d]
+    gram = np.empty((d + 1, d + 1))
+    gram[:d, :d] = squares.times(unit**2)
+    gram[d, :d] = gram[:d, d] = sums.times(unit * offset)
     gram[d, d] = offset**2 * count
     return gram
 
@@ -89,30 +122,34 @@ def augmented_gram(rows: Rows, centre: Array, scale: Array, clip: float, offset:
 @summed_anywhere
 def first_moments(rows: Rows, centre: Array, scale: Array, clip: float, offset: float) -> Array:
     """Diagonal and last column of the augmented Gram matrix, in its norm: Σa∘a, √2bΣa, b²n."""
-    squares, sums, count = np.zeros(len(centre)), np.zeros(len(centre)), 0
-    for block in clipped_rows(rows, centre, scale, clip):
-        squares += np.einsum("ij,ij->j", block, block)
-        sums += block.sum(axis=0)
+    d, unit, count = len(centre), clip / STEPS, 0
+    squares, sums = WholeSum((d,)), WholeSum((d,))
+    for block in whole_rows(rows, centre, scale, clip):
+        squares.add(np.einsum("ij,ij->j", block, block))
+        sums.add(block.sum(axis=0))
         count += len(block)
-    return np.concatenate([squares, np.sqrt(2.0) * offset * sums, [offset**2 * count]])
+    return np.concatenate([squares.times(unit**2), sums.times(math.sqrt(2.0) * unit * offset), [offset**2 * count]])
 
 
 @summed_anywhere
 def clipped_product(rows: Rows, centre: Array, scale: Array, clip: float, directions: Array) -> Array:
-    """AᵀAQ over the clipped rows; one row changes it by no more than C² where Q is orthonormal."""
-    product = np.zeros(directions.shape)
-    for block in clipped_rows(rows, centre, scale, clip):
-        product += block.T @ (block @ directions)
-    return product
+    """AᵀAQ over the clipped rows; one row changes it by no more than C² where Q is orthonormal.
+
+    Directions of thirty bits make exact scores, which are rounded row by row: no row's depends on where it stands among
+    the others. It adds √m/2 units of 2²⁰ to what a row changes, and the margin covers that.
+    """
+    product, whole = WholeSum(directions.shape), np.rint(np.ldexp(directions, 30))
+    for block in whole_rows(rows, centre, scale, clip):
+        product.add(block.T @ np.rint(np.ldexp(block @ whole, -30)))
+    return product.times((clip / STEPS) ** 2)
 
 
 @summed_anywhere
 def length_counts(rows: Rows, centre: Array, scale: Array, edges: Array) -> Array:
     """Count the rows by length: below the first edge, between each two, and in the last place those above all."""
     counts = np.zeros(len(edges))
-    for block in clipped_rows(rows, centre, scale, np.inf):
-        lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
-        places = np.minimum(np.searchsorted(edges, lengths, side="right"), len(edges) - 1)
+    for seen in seen_rows(rows, centre, scale):
+        places = np.minimum(np.searchsorted(edges, row_lengths(seen), side="right"), len(edges) - 1)
         counts += np.bincount(places, minlength=len(edges))
     return counts
 
@@ -130,8 +167,11 @@ def cost(entries: int, sensitivity: float, sigma: float, grid: int, among: int) 
     steps = sigma / math.sqrt(max(among, 1)) / unit
     if steps < FINE:
         raise ValueError(f"the grid is too coarse for the noise: {steps:.3g} units in a standard deviation")
+    multiplier = sigma / change
+    if not 0 < multiplier <= MOST_NOISE:  # beyond it a release would cost nothing, and none may
+        raise ValueError(f"noise of {multiplier:.3g} times what a row can change cannot be accounted for")
     # a Gaussian that is rounded and one on the integers differ by less than 1/(20 steps²) an entry
-    return Cost(sigma / change, entries / (20.0 * steps**2))
+    return Cost(multiplier, entries / (20.0 * steps**2))
 
 
 def noised(values: Array, sigma: float, grid: int) -> Array:

@@ -2,7 +2,8 @@
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,9 +15,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from fedspca.estimators.base import FederatedSparsePCA, Found
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
 from fedspca.federation import Federation
+from fedspca.federation.base import answers_gram, is_local
+from fedspca.federation.covariance import CovarianceFederation
 from fedspca.linalg import nystrom
 from fedspca.linalg.rotations import canonical_order
-from fedspca.solvers.exact import loop
+from fedspca.solvers.exact import loop, whole
 from fedspca.solvers.exact.cardinality import Cardinality
 from fedspca.solvers.exact.driver import penalised_objective, run
 from fedspca.solvers.exact.grid import PathPoint, follow
@@ -70,6 +73,13 @@ class ExactSPCA(FederatedSparsePCA):
     precision : {"float64", "float32"}, default="float64"
         Precision in which answers travel. Single precision halves what sites send; the certificate then cannot fall
         much below 1e-6.
+    search : {"auto", "thorough", "products"}, default="auto"
+        Whether the whole covariance is asked for, in one sum of d(d + 1)/2 numbers, and searched without further
+        rounds. "thorough" asks for it; "products" never does, and learns a model from rounds of products; "auto" asks
+        where the sites allow it and there are at most 2,000 features on one machine, 4,096 between machines.
+    proof_seconds : float, default=0.25
+        Time for bounds on what any loadings could capture, once the whole covariance is known; 0 turns it off. One
+        component is mostly proved optimal within it. More time gives smaller gaps.
     tol : float, default=1e-6
         First-order residual of the pooled problem, relative to its gradient, at which ``lam`` is solved.
     max_rounds : int, default=30
@@ -88,6 +98,15 @@ class ExactSPCA(FederatedSparsePCA):
         orthonormal, with exact zeros, unless ``orthogonal=False``.
     certificate_ : float or None
         For ``lam``, the first-order residual of the *pooled* problem at the components, from exact products.
+    upper_bound_ : float
+        No loadings of the kind asked for do better: a bound on ``-objective_``, always valid. For ``variance_kept`` it
+        is on the variance that loadings with as many non-zeros capture. Where the whole covariance is not known it is
+        what dense PCA captures at most.
+    optimality_gap_ : float
+        How much better other loadings can be at most, relative to these: 0.003 is .3 %. 0 where they are proved
+        optimal.
+    bound_is_dense_ : bool
+        Whether the bound is dense PCA's, which knows nothing of sparsity.
     variance_kept_ : float
         Share of the variance of dense PCA, as far as that is known, that the span of the components captures.
     mean_, scale_ : ndarray of shape (n_features,)
@@ -118,6 +137,9 @@ class ExactSPCA(FederatedSparsePCA):
     [6, 6]
     """
 
+    _rows_unknown = False  # of a covariance nobody may know of how many rows it is
+    _keeps_matrix = False  # a path solves all its points on the one matrix that its first point asked for
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [AT_LEAST_ONE],
         "variance_kept": [Interval(Real, 0, 1, closed="right")],
@@ -128,6 +150,8 @@ class ExactSPCA(FederatedSparsePCA):
         "max_missing": [Interval(Real, 0, 1, closed="both")],
         "n_starts": [Interval(Integral, 0, None, closed="left")],
         "precision": [StrOptions({"float64", "float32"})],
+        "search": [StrOptions({"auto", "thorough", "products"})],
+        "proof_seconds": [Interval(Real, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_rounds": [AT_LEAST_ONE],
         "random_state": ["random_state", np.random.Generator],
@@ -147,6 +171,8 @@ class ExactSPCA(FederatedSparsePCA):
         max_missing: float = 0.0,
         n_starts: int = 12,
         precision: Literal["float64", "float32"] = "float64",
+        search: Literal["auto", "thorough", "products"] = "auto",
+        proof_seconds: float = 0.25,
         tol: float = 1e-6,
         max_rounds: int = 30,
         random_state: Any = 0,
@@ -162,6 +188,8 @@ class ExactSPCA(FederatedSparsePCA):
         self.max_missing = max_missing
         self.n_starts = n_starts
         self.precision = precision
+        self.search = search
+        self.proof_seconds = proof_seconds
         self.tol = tol
         self.max_rounds = max_rounds
         self.random_state = random_state
@@ -198,6 +226,39 @@ class ExactSPCA(FederatedSparsePCA):
         finally:
             del self._resumed, self._on_state
 
+    def fit_covariance(
+        self, S: Any, *, n_samples: int | None = None, feature_names: Iterable[object] | None = None
+    ) -> Self:
+        """Fit to a covariance or a correlation matrix, where that is all there is.
+
+        Parameters
+        ----------
+        S : array-like of shape (n_features, n_features)
+            Symmetric and positive semidefinite; anything else is refused, with the numbers.
+        n_samples : int, optional
+            How many rows it is of. Sums of squares, such as ``objective_`` and what ``lam`` is weighed against, are
+            n_samples - 1 times the covariance's. None counts as two, so that they are the covariance's own.
+        feature_names : iterable of str, optional
+            The features' names; by default those of a DataFrame.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. Its mean is zero.
+        """
+        self._validate_params()
+        federation = CovarianceFederation(S, n_samples, feature_names)
+        self._rows_unknown = n_samples is None
+        try:
+            return self.fit_federation(federation)
+        finally:
+            del self._rows_unknown
+
+    def _check_n_components(self, n_components: int, moments: Moments, taken: int = 0) -> None:
+        if self._rows_unknown:  # then only features limit the components
+            moments = replace(moments, n_rows=len(moments.mean))
+        super()._check_n_components(n_components, moments, taken)
+
     def _moments(self, rounds: Rounds) -> Moments:
         if self._resumed is None:
             return super()._moments(rounds)
@@ -220,12 +281,15 @@ class ExactSPCA(FederatedSparsePCA):
             "max_missing",
             "n_starts",
             "precision",
+            "search",
             "tol",
         )
         chosen = {name: np.asarray(getattr(self, name)).tolist() for name in names}
         return json.dumps({**chosen, "feature_names": list(feature_names)}, sort_keys=True)
 
     def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
+        if self._resumed is None and self._asks_gram(rounds):
+            return self._solve_whole(rounds, moments, rng)
         problem, settings, on_state = self._problem(), self._settings(rounds.feature_names), self._on_state
         state = self._begin(moments, problem, rng) if self._resumed is None else self._resumed.loop
         state = loop.reopen(state, self.max_rounds)
@@ -238,8 +302,57 @@ class ExactSPCA(FederatedSparsePCA):
         dense = nystrom.captured(state.model, n_components)
         self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / dense
         self.certificate_ = state.incumbent.certificate if lam is not None and state.incumbent is not None else None
+        self._set_bound(found, None, nystrom.at_most(state.model, n_components, moments.total))
         self._conclude(state)
         return found
+
+    def _asks_gram(self, federation: Federation) -> bool:
+        """Whether the whole covariance is to be asked for."""
+        if self.search != "auto":
+            return self.search == "thorough"
+        most = whole.LOCAL_FEATURES if is_local(federation) else whole.REMOTE_FEATURES
+        return len(federation.feature_names) <= most and answers_gram(federation)
+
+    def _solve_whole(self, rounds: Rounds, moments: Moments, rng: np.random.Generator) -> Found:
+        """One sum, S itself; then a search on it."""
+        s = whole.ask(rounds, moments.frame, self.precision)
+        settings, on_state = self._settings(rounds.feature_names), self._on_state
+        found, state = self._solve_known(s, moments, rng)
+        rounds.report(
+            objective=self._objective(found.w, found.captured, rounds.n_sites),
+            certificate=self.certificate_,
+            nonzeros=int(np.count_nonzero(found.w)),
+            upper_bound=self.upper_bound_,
+        )
+        self.state_ = ExactState(settings, moments, state)
+        if on_state is not None:
+            on_state(self.state_)
+        if self._keeps_matrix:
+            self._matrix = s
+        return found
+
+    def _solve_known(self, s: Array, moments: Moments, rng: np.random.Generator) -> tuple[Found, loop.State]:
+        """Search S, and set what only this method knows."""
+        problem = self._problem()
+        begun = self._begin(moments, problem, rng)
+        solved = whole.solve(s, problem, begun, seconds=float(self.proof_seconds))
+        state = whole.known(s, problem, begun, solved)
+        found = self._ordered(*loop.solution(state))
+        self.certificate_ = None if self.lam is None else solved.certificate
+        self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / solved.dense
+        self._set_bound(found, solved.bound, solved.dense * (1.0 + 1e-9))
+        self._conclude(state)
+        return found, state
+
+    def _set_bound(self, found: Found, bound: float | None, dense: float) -> None:
+        """Set the bound, dense PCA's where there is no other, and the gap."""
+        lam = self._penalty()
+        reached = -penalised_objective(found.w, found.captured, lam)
+        least_penalty = 0.0 if lam is None else float(lam.sum())  # ‖w‖₁ ≥ 1 for every column
+        dense -= least_penalty
+        self.bound_is_dense_ = bound is None or dense < bound
+        self.upper_bound_ = max(dense if bound is None else min(bound, dense), reached)
+        self.optimality_gap_ = (self.upper_bound_ - reached) / abs(reached) if reached else 0.0
 
     def _begin(self, moments: Moments, problem: Problem, rng: np.random.Generator) -> loop.State:
         return loop.begin(
@@ -360,14 +473,22 @@ class ExactSPCA(FederatedSparsePCA):
             raise ValueError(f"The grid of {name!r} is empty.")
         estimators = [self._with(name, setting) for setting in grid]
         problems = [estimator._problem() for estimator in estimators]
+        estimators[0]._keeps_matrix = True
         first = estimators[0].fit_federation(federation)
         self.__dict__.update({key: value for key, value in vars(first).items() if key.endswith("_")})
         moments, state = first.state_.moments, first.state_.loop
+        matrix = first.__dict__.pop("_matrix", None)
         rounds = Rounds(federation, self.callbacks or (), first.history_)
         certificate = np.nan if first.certificate_ is None else first.certificate_
         points = [
             PathPoint(*loop.solution(state), certificate, first.n_rounds_, first.stop_reason_),
-            *follow(rounds, moments.frame, state, problems[1:], max_rounds=rounds_per_point, precision=self.precision),
+            *(
+                follow(
+                    rounds, moments.frame, state, problems[1:], max_rounds=rounds_per_point, precision=self.precision
+                )
+                if matrix is None
+                else [estimator._known_point(matrix, moments) for estimator in estimators[1:]]
+            ),
         ]
         models = [
             estimator._path_model(setting, moments.total, point)
@@ -381,6 +502,12 @@ class ExactSPCA(FederatedSparsePCA):
     def _with(self, name: str, setting: Any) -> "ExactSPCA":
         settings = {**self.get_params(deep=False), "lam": None, "n_nonzero": None, name: setting}
         return ExactSPCA(**settings)
+
+    def _known_point(self, s: Array, moments: Moments) -> PathPoint:
+        """Return a point of a path on S, for no round."""
+        _, state = self._solve_known(s, moments, self._generator())
+        certificate = np.nan if self.certificate_ is None else self.certificate_
+        return PathPoint(*loop.solution(state), certificate, 0, self.stop_reason_)
 
     def _path_model(self, setting: Any, total: float, point: PathPoint) -> PathModel:
         found = self._ordered(point.w, point.product)

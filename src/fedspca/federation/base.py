@@ -78,6 +78,42 @@ class Around:
         """The features that all sites share, in order."""
         return self._federation.feature_names
 
+    def answers_gram(self) -> bool:
+        """Whether the question ``gram`` may be asked."""
+        return answers_gram(self._federation)
+
+    @property
+    def local(self) -> bool:
+        """Whether no message leaves this machine."""
+        return is_local(self._federation)
+
+
+@runtime_checkable
+class AnswersGram(Protocol):
+    """A federation that can say whether its sites would answer for the whole covariance."""
+
+    def answers_gram(self) -> bool:
+        """Whether the question ``gram`` may be asked."""
+
+
+@runtime_checkable
+class Local(Protocol):
+    """A federation that says whether its sites are in this process."""
+
+    @property
+    def local(self) -> bool:
+        """Whether no message leaves this machine."""
+
+
+def is_local(federation: Federation) -> bool:
+    """Whether a federation's sites are in this process, as far as it says so."""
+    return isinstance(federation, Local) and federation.local
+
+
+def answers_gram(federation: Federation) -> bool:
+    """Whether a federation's sites would answer for the whole covariance; one that cannot say is not asked."""
+    return isinstance(federation, AnswersGram) and federation.answers_gram()
+
 
 class FederationError(RuntimeError):
     """The federation as a whole cannot do what was asked."""

@@ -6,6 +6,7 @@ there, and sites that keep a state are put back to where they were after the las
 
 import shutil
 import time
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedspca.federation.base import Aggregate, Around, Federation
-from fedspca.federation.journal import Journal
+from fedspca.federation.journal import InvalidCheckpoint, Journal
 from fedspca.files import new_file
 from fedspca.site.question import Query
 from fedspca.site.site import Site
@@ -94,9 +95,12 @@ class CheckpointedFederation(Around):
         path = self._journal.folder / SITES
         if not path.exists():
             return 0
-        with np.load(path, allow_pickle=False) as kept:
-            arrays = dict(kept)
-        for number, site in enumerate(self._sites):
-            prefix = f"{number}."
-            site.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
-        return int(arrays["round"])
+        try:
+            with np.load(path, allow_pickle=False) as kept:
+                arrays = dict(kept)
+            for number, site in enumerate(self._sites):
+                prefix = f"{number}."
+                site.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
+            return int(arrays["round"])
+        except (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, zipfile.BadZipFile):
+            raise InvalidCheckpoint(f"{path}: the file was cut off or altered; begin anew without --resume.") from None

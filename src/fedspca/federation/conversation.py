@@ -53,6 +53,7 @@ class Conversation:
         self.run = run
         self._channel = channel
         self._identity = identity
+        self.heads: dict[str, str] = {}  # the last head of each site's log: kept, they tell whether it was cut back
 
     def ask(self, kind: str, number: int, contents: Mapping[str, Content], expect: str) -> Replies:
         """Send each site its content as one letter of this round, and return the replies to be believed.
@@ -120,4 +121,5 @@ class Conversation:
         heading = (message.text("study"), message.text("run"), message.number("round"), message.text("sender"))
         if heading != (self.agreement.hash, self.run, number, site) or message.kind != expect:
             raise WireError(f"It answered for another study, run or round, or something else than {expect!r}.")
+        self.heads[site] = message.text("log", 64)
         return message

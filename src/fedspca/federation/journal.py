@@ -79,8 +79,11 @@ class Journal:
             )
         arrays = {name: array.copy() for name, array in message.arrays.items()}
         state = arrays.pop("after:state", None)
-        after = None if state is None else decode(state.tobytes())
         numbers = message.fields["numbers"]
+        try:
+            after = None if state is None else decode(state.tobytes())
+        except WireError as error:
+            raise InvalidCheckpoint(f"{self._path(number)}: {error}") from None
         return (None if numbers is None else Aggregate(arrays, *numbers)), after
 
     def _read(self, number: int) -> Message:
@@ -94,6 +97,10 @@ class Journal:
             raise InvalidCheckpoint(f"{path}: {error}") from None
         if message.kind != "round" or message.fields.get("number") != number:
             raise InvalidCheckpoint(f"{path}: it holds another round than its name says.")
+        numbers = message.fields.get("numbers", ())
+        counts = isinstance(numbers, list) and [type(each) for each in numbers] == [int, int, int]
+        if not isinstance(message.fields.get("query"), str) or not (numbers is None or counts):
+            raise InvalidCheckpoint(f"{path}: it does not say what was asked and answered.")
         return message
 
     def _path(self, number: int) -> Path:
@@ -103,5 +110,5 @@ class Journal:
 def _identity(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InvalidCheckpoint(f"{path}: the file was cut off or altered, so it cannot be continued from.") from None

@@ -52,6 +52,15 @@ class LocalFederation:
         """The features that all sites share."""
         return self._feature_names
 
+    @property
+    def local(self) -> bool:
+        """No message leaves this machine."""
+        return True
+
+    def answers_gram(self) -> bool:
+        """Whether every site's policy allows the whole covariance to be asked for."""
+        return all(site.policy.allows_gram(site.n_features) for site in self.sites)
+
     def sum(self, query: Query) -> Aggregate:
         """Ask every site and return the sum of their terms."""
         return add_in_order(self._ask(query), query)

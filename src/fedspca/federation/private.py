@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedspca.door.agreement import COLLUDING, Agreement, noise_among
 from fedspca.dp.accounting import Budget, Cost, epsilon_of
 from fedspca.dp.noise import unpacked
+from fedspca.dp.plan import LENGTHS, OFFSET, length_edges, mechanism_of, per_feature
 from fedspca.federation.base import Aggregate, Around, Federation, FederationError
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
@@ -25,12 +26,9 @@ from fedspca.site.question import Query, Scalar, SiteData, State
 
 Array = NDArray[np.float64]
 
-GRAM_MAX_FEATURES = 4096  # its upper triangle is then 67 MB
 FOR_LENGTHS = 0.05  # parts of the budget
 FOR_MOMENTS = 0.10
-OFFSET = 0.2  # the constant beside a row, relative to the clip: the number of rows costs 4 % of the noise
 GRID_BITS = 28  # units of the grid in one standard deviation, as a power of two
-LENGTHS = 49
 QUANTILE = 0.5  # the shorter rows are made, the less noise; half of them keep their length
 
 
@@ -169,9 +167,7 @@ def multiplier_of(budget: Budget, entries: int = 0) -> float:
 
 def make_plan(privacy: Privacy, d: int, excess: float = 1.0) -> ReleasePlan:
     """Choose the mechanism, and divide the budget: 1/z² adds up over releases."""
-    mechanism = privacy.mechanism
-    if mechanism == "auto":  # the Gram matrix has √(2 rounds) less noise; it is only a matter of its size
-        mechanism = "gram" if d <= GRAM_MAX_FEATURES else "product"
+    mechanism = mechanism_of(privacy.mechanism, d)
     products = 2 * d + 1 + privacy.rounds * d * min(privacy.columns, d)
     entries = LENGTHS + ((d + 1) * (d + 2) // 2 if mechanism == "gram" else products)
     whole = multiplier_of(Budget(privacy.epsilon, privacy.delta), entries)
@@ -225,8 +221,8 @@ class PrivateFederation(Around):
         d = len(federation.feature_names)
         self.privacy = privacy
         self.plan = make_plan(privacy, d, math.sqrt(max(1.0, federation.n_sites / among)))
-        self.centre = _per_feature("centre", privacy.centre, d)
-        self.scale = _per_feature("scale", privacy.scale, d)
+        self.centre = per_feature("centre", privacy.centre, d)
+        self.scale = per_feature("scale", privacy.scale, d)
         self._among = among
         self._notice = notice
         self._costs: dict[str, list[Cost]] = {}
@@ -257,6 +253,10 @@ class PrivateFederation(Around):
             clip = self.privacy.clip or self._find_clip()
             self._release = self._gram(clip) if self.plan.mechanism == "gram" else self._products(clip)
         return self._release
+
+    def answers_gram(self) -> bool:
+        """Whether the whole covariance may be asked for: what was released has one."""
+        return True
 
     def sum(self, query: Query) -> Aggregate:
         """Answer a solver's question from what was released; no site is asked again."""
@@ -290,7 +290,7 @@ class PrivateFederation(Around):
 
     def _find_clip(self) -> float:
         """Find the length that most rows do not exceed, from noised counts of rows by length."""
-        edges = math.sqrt(len(self.feature_names)) * 2.0 ** np.linspace(-6, 6, LENGTHS)
+        edges = length_edges(len(self.feature_names))
         counts = self._ask("private_lengths", self.plan.multipliers["lengths"], 1.0, {"edges": edges})
         share = np.cumsum(np.maximum(counts, 0.0))
         return float(edges[int(np.searchsorted(share, QUANTILE * share[-1]))])
@@ -389,6 +389,9 @@ class _ReleasedGram:
         inner = self.release.product(self.ratio[:, None] * x)
         return np.asarray(self.ratio[:, None] * inner + self.release.rows * np.outer(self.shift, self.shift @ x))
 
+    def gram_matrix(self) -> Array:
+        return self.gram_product(np.eye(self.n_features))
+
     def root(self) -> Array:
         """Return a matrix whose product with its transpose this is."""
         scaled = self.ratio[:, None] * (self.release.vectors * np.sqrt(self.release.values))
@@ -417,10 +420,3 @@ def _release(rows: float, mean: Array, trace: float, vectors: Array, values: Arr
 
 def _rows(noised: float) -> float:
     return float(max(2, round(noised)))
-
-
-def _per_feature(name: str, value: Any, d: int) -> Array:
-    array = np.asarray(value, np.float64)
-    if array.shape not in ((), (d,)) or not np.isfinite(array).all():
-        raise ValueError(f"The stated {name} must be one number or one a feature, {d} in all.")
-    return np.array(np.broadcast_to(array, (d,)))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from fedspca.door.agreement import Agreement
 from fedspca.federation.base import FederationError
 from fedspca.federation.conversation import Conversation, SiteLost
+from fedspca.site.policy import GRAM
 from fedspca.site.question import Query
 
 PAUSE = 1.0
@@ -65,6 +66,10 @@ class Roster:
     def feature_names(self) -> tuple[str, ...]:
         """The features that the sites agreed on."""
         return self.agreement.features
+
+    def answers_gram(self) -> bool:
+        """Whether the sites agreed to be asked for the whole covariance."""
+        return GRAM in self.agreement.questions
 
     # -- what happens when sites are lost -----------------------------------------------------------------------------
 

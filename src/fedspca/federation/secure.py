@@ -25,10 +25,10 @@ from fedspca.letters.wire import Message, WireError
 from fedspca.masking.aggregator import RoundSecrets, Scale, check_reply, collected, stacked, unmasked
 from fedspca.masking.fixed_point import Coding, FixedPointOverflow, Segment, Words, add_into, decode_terms, layout
 from fedspca.masking.messages import KEYS, MASKED, SHARES, UNMASK
-from fedspca.masking.party import masks_are_for, rows_of_bytes, surviving_questions, threshold_of
+from fedspca.masking.party import masks_are_for, rows_of_bytes, threshold_of
 from fedspca.masking.secret_sharing import SEED, BrokenSecret
 from fedspca.site.errors import InvalidQuery
-from fedspca.site.queries import QUERIES
+from fedspca.site.queries import PRIVATE, QUERIES
 from fedspca.site.question import Query
 from fedspca.site.site import Site
 
@@ -177,7 +177,7 @@ class SecureFederation(Roster):
         return self.threshold
 
     def _objection_to_fewer(self, query: Query) -> str | None:
-        if self._round == 1 or query.name in surviving_questions(self.agreement.on_dropout):
+        if self._round == 1 or query.name in PRIVATE:
             return None
         return (
             "To begin again without it would show its terms as the difference of two sums, so under masks the study "
@@ -228,6 +228,7 @@ def secure_federation(
     min_sites: int = 3,
     on_dropout: str = "abort",
     privacy: Mapping[str, Any] | None = None,
+    consensus: bool = True,
 ) -> SecureFederation:
     """Return a federation of sites in this process whose terms are masked, to try out what a study would be like.
 
@@ -241,6 +242,8 @@ def secure_federation(
         What happens when a site is lost.
     privacy : mapping, optional
         The settings of differential privacy; see :class:`~fedspca.federation.private.Privacy`.
+    consensus : bool
+        Whether consensus steps are answered, whose sums tell of single sites. Between institutions owners approve it.
     """
     named = {site.name: site for site in sites}
     features = check_same_features({name: site.feature_names for name, site in named.items()})
@@ -262,6 +265,7 @@ def secure_federation(
         min_sites=min_sites,
         on_dropout=on_dropout,
         privacy=privacy,
+        consensus_under_masks=consensus,
     )
     endpoints = {}
     for name, site in named.items():

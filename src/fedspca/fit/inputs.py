@@ -1,5 +1,6 @@
 """From files to sites: the features that they share, in one order, and the remarks for a reader."""
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from fedspca.data.columns import Feature, choose
 from fedspca.data.formats import open_table
 from fedspca.data.prepare import SiteRows, read_sites
 from fedspca.data.schema import Schema, agree
+from fedspca.federation.covariance import CovarianceFederation
 from fedspca.fit.settings import FitSettings
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
@@ -112,6 +114,40 @@ def open_inputs(settings: FitSettings) -> Inputs:
     first = next(iter(schemas.values()))
     kinds = dict(zip(first.names, first.dtypes, strict=True))
     return Inputs(names, tuple(sites), tuple(told), Schema(names, tuple(kinds[name] for name in names)))
+
+
+def read_covariance(path: Path, settings: FitSettings) -> CovarianceFederation:
+    """Read a square table, with the features' names in its first row and, if it has them, in its first column.
+
+    Parameters
+    ----------
+    path : Path
+        The file, in CSV.
+    settings : FitSettings
+        How text tables are written, and how many rows the covariance is of.
+    """
+    with path.open(encoding=settings.encoding, newline="") as file:
+        rows = [row for row in csv.reader(file, delimiter=settings.delimiter or ",") if row]
+    if len(rows) < 2:
+        raise InvalidData(f"{path}: there is no matrix in this file.")
+    names, lines = rows[0], rows[1:]
+    if len(names) == len(lines) + 1:  # a first column with names
+        names = names[1:]
+    first = len(lines[0]) - len(names)
+    if first == 1 and [line[0] for line in lines] != names:
+        raise InvalidData(f"{path}: the names in the first column are not those of the first row, in the same order.")
+    if len(names) != len(lines) or any(len(line) != first + len(names) for line in lines):
+        raise InvalidData(
+            f"{path}: the first row has {len(names)} names and {len(lines)} rows follow: a covariance is square."
+        )
+    try:
+        matrix = [[float(value.replace(settings.decimal, ".")) for value in line[first:]] for line in lines]
+    except ValueError as error:
+        raise InvalidData(f"{path}: the matrix must hold numbers ({error}).") from None
+    try:
+        return CovarianceFederation(matrix, settings.covariance_rows, names)
+    except InvalidData as error:
+        raise InvalidData(f"{path}: {error}") from None
 
 
 def make_sites(settings: FitSettings, inputs: Inputs) -> list[Site]:

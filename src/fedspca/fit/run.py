@@ -18,7 +18,7 @@ from fedspca.federation import Federation, LocalFederation
 from fedspca.federation.checkpoint import CheckpointedFederation
 from fedspca.fit.facts import judge
 from fedspca.fit.grid import default_grid, follow_path
-from fedspca.fit.inputs import Inputs, make_sites, open_inputs
+from fedspca.fit.inputs import Inputs, make_sites, open_inputs, read_covariance
 from fedspca.fit.obstacles import too_small
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import make_estimator
@@ -76,6 +76,27 @@ def fit_files(
         raise
     kept.remove()
     return model
+
+
+def fit_covariance_file(settings: FitSettings, *, callback: Callback | None = None) -> SparsePCAModel:
+    """Fit what the settings ask for to the covariance that they name.
+
+    Parameters
+    ----------
+    settings : FitSettings
+        Every setting.
+    callback : callable, optional
+        Called with each round.
+    """
+    if settings.files:
+        raise ValueError("Give either tables or --covariance, not both.")
+    if settings.solver != "exact":
+        raise ValueError(f"The solver {settings.solver!r} needs rows; a covariance is for --solver exact.")
+    estimator = make_estimator(settings, [callback] if callback else [])
+    federation = read_covariance(Path(str(settings.covariance)), settings)
+    kept = {name: value for name, value in asdict(settings).items() if name not in {"files", "cache"}}
+    told = ["a covariance was analysed and no rows: figures about rows are those of Gaussian ones"]
+    return fitted_model(settings, estimator, federation, study=kept, told=told, site_names=["covariance"])
 
 
 def _fitted_to_files(

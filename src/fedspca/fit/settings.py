@@ -53,6 +53,14 @@ class SolverSettings:
         "The largest share of missing values that a feature may have; they count as the joint mean. In Python: 0.",
         0.2,
     )
+    search: str | None = setting(
+        "fit",
+        "Ask for the whole covariance in one sum: auto, thorough (always) or products (never) (exact).",
+        example='"auto"',
+    )
+    proof_seconds: float | None = setting(
+        "fit", "Time to prove how good the loadings are; 0 turns it off (exact).", example="10.0"
+    )
     tol: float | None = setting("fit", "When to stop; by default the solver's own.", example="1e-6")
     max_rounds: int | None = setting("fit", "The most rounds; by default the solver's own.", example="500")
     seed: int = setting("fit", "Seed of the first directions.", 0)
@@ -75,6 +83,12 @@ class FitSettings(SolverSettings):
     encoding: str = setting("data", "How the letters of text tables are stored.", "utf-8")
     delimiter: str | None = setting("data", "What stands between values, if it is not found.", example='";"')
     decimal: str = setting("data", "The decimal sign of text tables.", ".")
+    covariance: str | None = setting(
+        "data",
+        "Instead of tables: a CSV with a covariance or correlation matrix, the features' names in its first row.",
+        example='"S.csv"',
+    )
+    covariance_rows: int | None = setting("data", "How many rows that covariance is of.", example="180")
     cache: str | None = setting("data", "Where prepared copies of large files are kept.", example='"/scratch/cache"')
 
     features: tuple[str, ...] | None = setting("columns", "The features, in order.", example='["age", "bmi"]')
@@ -147,7 +161,7 @@ def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"{path}: there is no such file. Write one with: {command}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: it is not valid TOML. ({error})") from None
     sections = {section: [about.name for about in settings] for section, settings in by_section(kind).items()}
     given: dict[str, Any] = {}

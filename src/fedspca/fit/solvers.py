@@ -20,7 +20,17 @@ class Solver:
 
 SHARED = {"scale": "scale", "max_missing": "max_missing", "tol": "tol", "max_rounds": "max_rounds"}
 SOLVERS: Mapping[str, Solver] = {
-    "exact": Solver(ExactSPCA, {**SHARED, "nonzero": "n_nonzero", "variance_kept": "variance_kept", "lam": "lam"}),
+    "exact": Solver(
+        ExactSPCA,
+        {
+            **SHARED,
+            "nonzero": "n_nonzero",
+            "variance_kept": "variance_kept",
+            "lam": "lam",
+            "search": "search",
+            "proof_seconds": "proof_seconds",
+        },
+    ),
     "faspca": Solver(FASPCA, {**SHARED, "lam": "lam"}, required=("lam",)),
     "fsspca": Solver(FSSPCA, {**SHARED, "lam": "lam2"}, required=("lam",)),
 }

@@ -1,18 +1,24 @@
 """What a site let out, for its owner to read later: an append-only log in which every line seals the lines before it.
 
 Each line is a JSON object with the hash of the line before it. A line that is changed, removed or put in breaks the
-chain; the last hash is kept in a file of its own, so that lines cut off at the end are missed too.
+chain; the last hash is kept in a file of its own, so that lines cut off at the end are missed too. If that file is cut
+back as well, only others can tell: every reply carries the head of the log, and :meth:`Audit.verify` takes such heads.
+
+A line is on the disk before what it tells of leaves. One that a loss of power left unfinished told of nothing that
+left: it is set aside in a file beside the log, and the next line says so. Processes that share a log take turns.
 """
 
 import hashlib
 import json
+import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedspca.files import new_file
+from fedspca.files import new_file, only_one
 
 START = "0" * 64
 
@@ -36,49 +42,92 @@ class Audit:
         self._path = path
         self._listener = listener
         self._lines: list[dict[str, Any]] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._held = False
         self._head = START
         self._count = 0
-        if path is not None and path.exists():
-            for line in self.lines():
-                self._head, self._count = line["hash"], self._count + 1
+        self._size = 0
+        with self.exclusive():
+            self._torn = self._refresh()  # the next line will say so
 
     @property
     def head(self) -> str:
         """The hash of the last line: it stands for the whole log."""
         return self._head
 
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep other processes and threads from adding lines meanwhile."""
+        with self._lock:
+            if self._path is None or self._held:
+                yield
+                return
+            with only_one(self._path.with_name(f"{self._path.name}.lock")):
+                self._held = True
+                try:
+                    yield
+                finally:
+                    self._held = False
+
     def add(self, **about: Any) -> str:
         """Add a line, before what it tells of leaves the site; return the new head."""
-        with self._lock:
+        with self.exclusive():
+            if torn := self._refresh() or self._torn:
+                about["torn"] = f"{torn} bytes of an unfinished line were set aside before this one"
+            self._torn = 0
             line = {"number": self._count + 1, "time": datetime.now(UTC).isoformat(timespec="milliseconds"), **about}
             line["before"] = self._head
             line["hash"] = line_hash(line)
             if self._path is None:
                 self._lines.append(line)
             else:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-                with new_file(_head_file(self._path)) as draft:
-                    draft.write_text(line["hash"], encoding="utf-8")
+                self._write(self._path, line)
             self._head, self._count = line["hash"], line["number"]
             if self._listener is not None:
                 self._listener(line)
             return self._head
+
+    def _write(self, path: Path, line: Mapping[str, Any]) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            self._size = file.tell()
+        with new_file(_head_file(path)) as draft:
+            draft.write_text(str(line["hash"]), encoding="utf-8")
+
+    def _refresh(self) -> int:
+        """Read what another process has added since, and set an unfinished line aside; return how long that was."""
+        path = self._path
+        if path is None or not path.exists() or path.stat().st_size == self._size:
+            return 0
+        torn = _set_torn_line_aside(path)
+        self._head, self._count = START, 0
+        for line in self.lines():
+            self._head, self._count = line["hash"], self._count + 1
+        self._size = path.stat().st_size
+        return torn
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield the lines, oldest first."""
         if self._path is None:
             yield from self._lines
         elif self._path.exists():
-            with self._path.open(encoding="utf-8") as file:
+            with self._path.open(encoding="utf-8", errors="replace") as file:  # what was altered breaks the chain
                 for number, text in enumerate(file, 1):
-                    yield _parsed(self._path, number, text)
+                    if text.endswith("\n"):  # else it is being written, or never was to its end
+                        yield _parsed(self._path, number, text)
 
-    def verify(self) -> int:
-        """Return how many lines there are, or raise :class:`BrokenLog` with the first that is not as it was written."""
+    def verify(self, heads: Iterable[str] = ()) -> int:
+        """Return how many lines there are, or raise :class:`BrokenLog` with the first that is not as it was written.
+
+        Parameters
+        ----------
+        heads : iterable of str
+            Heads of this log that others kept: a log without them was cut back.
+        """
         before, head, count = START, START, 0
+        missing = set(heads) - {START}
         for count, line in enumerate(self.lines(), 1):
             where = f"{self._path or 'The log'}, line {count}"
             if line.get("number") != count or line.get("before") != head:
@@ -86,6 +135,9 @@ class Audit:
             if line.get("hash") != line_hash(line):
                 raise BrokenLog(f"{where}: the line was changed after it was written.")
             before, head = head, line["hash"]
+            missing.discard(head)
+        if missing:
+            raise BrokenLog(f"{self._path or 'The log'}: others hold the head of a line that is not there any more.")
         # a site that was killed may have written a line and not yet its hash
         if self._path is not None and _kept_head(self._path) not in {before, head}:
             raise BrokenLog(f"{self._path}: lines were removed from its end.")
@@ -107,10 +159,22 @@ def _kept_head(path: Path) -> str:
     return kept.read_text(encoding="utf-8").strip() if kept.exists() else START
 
 
+def _set_torn_line_aside(path: Path) -> int:
+    """Move an unfinished last line to a file beside the log; return how many bytes it had."""
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole == len(content):
+        return 0
+    with path.with_name(f"{path.name}.torn").open("ab") as aside:
+        aside.write(content[whole:] + b"\n")
+    os.truncate(path, whole)
+    return len(content) - whole
+
+
 def _parsed(path: Path, number: int, text: str) -> dict[str, Any]:
     try:
         line = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BrokenLog(f"{path}, line {number}: it is not a line of the log.") from None
     if not isinstance(line, dict) or not isinstance(line.get("hash"), str):
         raise BrokenLog(f"{path}, line {number}: it is not a line of the log.")

@@ -131,6 +131,17 @@ def captured(model: NystromModel, r: int) -> float:
     return float(largest_eigenpairs(model.gram, r)[0].sum())
 
 
+def diagonal(model: NystromModel) -> Array:
+    """The diagonal of M: what of each feature's variance it explains."""
+    return np.asarray(sum(np.einsum("ij,ij->i", block, block) for block in model.factors))
+
+
+def at_most(model: NystromModel, r: int, trace: float) -> float:
+    """What dense PCA captures at most: M's r largest eigenvalues, and all of the trace that M does not explain."""
+    missing = max(trace - float(np.trace(model.gram)), 0.0)
+    return min(captured(model, r) + missing, trace) * (1.0 + 1e-12)
+
+
 def leading(model: NystromModel, r: int) -> tuple[Array, Array]:
     """The r largest eigenvalues of M, descending, and their orthonormal eigenvectors (d x r).
 

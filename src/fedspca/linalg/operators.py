@@ -243,18 +243,24 @@ class StandardisedRows:
         return product
 
     def error_sums(self, basis: Array) -> tuple[float, float]:
-        """Σe and Σe² of the rows' squared errors e = ‖a − aQQᵀ‖², for orthonormal directions Q."""
-        scaled = basis / self.scale[:, None]
-        shift = self.mean @ scaled
+        """Σe and Σe² of the rows' squared errors e = ‖a − (aQ)Qᵀ‖², for orthonormal directions Q.
+
+        Each error is a sum of squares of what is left of a row. ‖a‖² − ‖aQ‖² would cancel, and had to be cut off at
+        zero; then whoever chooses a Q that is not orthonormal would choose which rows count.
+        """
 
         def of(block: Any) -> Sums:
-            scores = block @ scaled - shift
-            errors = _row_squares(block, self.mean, self.scale) - np.einsum("ij,ij->i", scores, scores)
-            errors = np.maximum(errors, 0.0)
+            errors = np.concatenate([self._left_of(dense, basis) for dense in dense_parts(block)])
             return np.array([errors.sum()]), np.array([errors @ errors])
 
         errors, squares = total(self.rows, of, self._fill)
         return float(errors[0]), float(squares[0])
+
+    def _left_of(self, dense: Array, basis: Array) -> Array:
+        """Return the squared length of what the directions leave of each row."""
+        rows = (dense - self.mean) / self.scale
+        rows -= (rows @ basis) @ basis.T
+        return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
     def _gram_pays(self, columns: int) -> bool:
         """Whether the d × d Gram matrix is the cheaper way to multiply this many columns in all.
@@ -280,6 +286,10 @@ class StandardisedRows:
             self._copy = ((rows if self._fill is None else filled(rows, self._fill)) - self.mean) / self.scale
         return self._copy
 
+    def gram_matrix(self) -> Array:
+        """AᵀA itself, d × d, in one pass over the rows. Sparse rows stay sparse."""
+        return self._gram_matrix() if _dense(self.rows) else self._sparse_gram_matrix()
+
     def _gram_matrix(self) -> Array:
         if self._gram is None:
 
@@ -292,20 +302,32 @@ class StandardisedRows:
             self._gram = upper + np.triu(upper, 1).T
         return self._gram
 
+    def _sparse_gram_matrix(self) -> Array:
+        """Σ(x − μ)(x − μ)ᵀ as Σxxᵀ − sμᵀ − μsᵀ + nμμᵀ, with s = Σx, divided by the scales."""
+
+        def of(block: Any) -> Sums:
+            return (block.T @ block).toarray(), np.asarray(block.sum(axis=0)).ravel()
+
+        gram, sums = total(self.rows, of, self._fill, least=CSR_ROWS)
+        rest = np.outer(sums - 0.5 * self.rows.shape[0] * self.mean, self.mean)
+        gram -= rest + rest.T
+        gram /= self.scale[:, None]
+        gram /= self.scale
+        return np.asarray(gram)
+
 
 def _dense(rows: AnyRows) -> bool:
     return rows.dense if isinstance(rows, RemoteRows) else isinstance(rows, np.ndarray)
 
 
-def _row_squares(block: Any, mean: Array, scale: Array) -> Array:
-    """‖a‖² of each centred, scaled row; a zero that CSR does not store counts as it would if it were stored."""
+def dense_parts(block: Any) -> Iterator[Array]:
+    """Yield a block of rows as dense ones, a few at a time: many sparse rows would be large once they are dense."""
     if isinstance(block, np.ndarray):
-        centred = (block - mean) / scale
-        return np.asarray(np.einsum("ij,ij->i", centred, centred))
-    shift = (mean / scale) ** 2
-    values = ((block.data - mean[block.indices]) / scale[block.indices]) ** 2 - shift[block.indices]
-    owners = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-    return np.asarray(shift.sum() + np.bincount(owners, weights=values, minlength=block.shape[0]))
+        yield block
+        return
+    step = max(1, BLOCK_BYTES // (8 * block.shape[1]))
+    for start in range(0, max(block.shape[0], 1), step):
+        yield block[start : start + step].toarray()
 
 
 class GramOperator(Protocol):
@@ -317,6 +339,9 @@ class GramOperator(Protocol):
 
     def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
         """Sx; ``expected`` columns are multiplied in all, here and in later questions."""
+
+    def gram_matrix(self) -> Array:
+        """S itself, formed."""
 
 
 @dataclass(frozen=True)
@@ -330,6 +355,11 @@ class DeflatedRows:
     def gram_product(self, x: Array) -> Array:
         """GAᵀAGx with G = I − ZZᵀ."""
         return project_out(self.removed, self.standardised.gram_product(project_out(self.removed, x), self.expected))
+
+    def gram_matrix(self) -> Array:
+        """GAᵀAG, formed."""
+        gram = self.standardised.gram_matrix()
+        return project_out(self.removed, project_out(self.removed, gram).T) if self.removed.shape[1] else gram
 
     def largest_eigenvalue(self) -> float:
         """σ_max(A)², to a few per cent, by Lanczos iterations from a fixed start."""

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_EQUAL = 1e-8  # relative: weights and variances that differ by less are equal, and a rule decides
 _FEATURES = 1500  # varimax looks only at features with the largest weights: the others hardly change its criterion
 
 
@@ -55,9 +56,20 @@ def rotated(basis: Array, rotations: Array) -> list[Array]:
 
 def canonical_order(w: Array, variances: Array, *, reorder: bool = True) -> tuple[NDArray[np.intp], Array]:
     """Order of the columns by decreasing variance, and the signs that make the largest entry of each positive."""
-    order = np.argsort(-variances, kind="stable") if reorder else np.arange(w.shape[1])
-    peaks = w[np.argmax(np.abs(w), axis=0), np.arange(w.shape[1])]
+    order = _by_size(w, variances) if reorder else np.arange(w.shape[1])
+    sizes = np.abs(w)
+    heaviest = np.argmax(sizes >= (1.0 - _EQUAL) * sizes.max(axis=0), axis=0)
+    peaks = w[heaviest, np.arange(w.shape[1])]
     return order, np.where(peaks < 0.0, -1.0, 1.0)[order]
+
+
+def _by_size(w: Array, variances: Array) -> NDArray[np.intp]:
+    """Columns by decreasing variance; those that are equal up to rounding by the first features that they name."""
+    order = np.argsort(-variances, kind="stable")
+    steps = np.diff(variances[order]) < -_EQUAL * float(np.abs(variances).max(initial=0.0))
+    group = np.concatenate([[0], np.cumsum(steps)])
+    features = [tuple(np.flatnonzero(w[:, j]).tolist()) for j in order]
+    return order[sorted(range(len(order)), key=lambda at: (group[at], features[at]))]
 
 
 def turned_pairs(w: Array, n: int) -> list[Array]:

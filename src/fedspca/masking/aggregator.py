@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.letters.wire import Message, WireError
-from fedspca.masking.fixed_point import WIDE, Coding, Segment, Words, add_into
+from fedspca.masking.coding import BOUNDED, base_of, codings
+from fedspca.masking.fixed_point import Coding, Segment, Words, add_into
 from fedspca.masking.messages import KEYS, MASKED
 from fedspca.masking.party import own_key, pair_key, rows_of_bytes
 from fedspca.masking.secret_sharing import KEY, SEALED, BrokenSecret, derive, join, key_stream, public_key
-from fedspca.site.queries import QUERIES, asked_directions
+from fedspca.site.queries import QUERIES
 from fedspca.site.question import Query
 
 Array = NDArray[np.float64]
@@ -102,24 +103,12 @@ class Scale:
 
     def codings(self, query: Query, sites: int) -> dict[str, Coding]:
         """Return the coding of each term of a question's answer."""
-        terms = QUERIES[query.name].terms
-        if "grid" in query.scalars:  # the site rounds to a grid itself, before it adds noise
-            return dict.fromkeys(terms, Coding(1, int(query.scalars["grid"])))
-        special = {"rows": Coding(1, 0), "counts": Coding(1, 0), "consensus": Coding(2, 64)}
-        codings = {name: special.get(name, WIDE) for name in terms}
-        trace = self._trace(query) if {"product", "captured"} & set(terms) else None
-        if trace is not None:
-            # |AᵀAq| ≤ tr(S)‖q‖ in every entry
-            size = float(np.linalg.norm(asked_directions(query), axis=0).max(initial=0.0))
-            bound = max(trace * max(size, size**2), np.finfo(float).tiny)
-            exponent = 62 - (sites - 1).bit_length() - int(np.ceil(np.log2(bound)))
-            if abs(exponent) < 900:
-                codings |= {name: Coding(1, exponent) for name in ("product", "captured") if name in terms}
-        return codings
+        trace = self._trace(query) if BOUNDED & set(QUERIES[query.name].terms) else None
+        return codings(query, None if trace is None else base_of(trace, sites))
 
     def _trace(self, query: Query) -> float | None:
         """Bound tr(S) in the frame of the question by Σ(x − m)² ≤ 2Σ(x − μ)² + 2n(μ − m)²."""
-        if "squares" not in self.arrays:
+        if "squares" not in self.arrays or "mean" not in query.arrays:
             return None
         squares = self.arrays["squares"] + self.arrays["rows"] * (self.arrays["mean"] - query.arrays["mean"]) ** 2
         trace = 2.01 * float(np.sum(squares / query.arrays["scale"] ** 2))

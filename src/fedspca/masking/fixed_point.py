@@ -58,20 +58,26 @@ def layout(shapes: Mapping[str, tuple[int, ...]], codings: Mapping[str, Coding])
     return [*segments, Segment(OVERFLOW, (), Coding(1, 0), end, end + 1)]
 
 
-def encode_terms(terms: Mapping[str, NDArray[np.floating]], segments: list[Segment], sites: int) -> Words:
-    """Return one vector of integers for all terms; if one exceeds its bound, random words instead of all of them.
+def encode_terms(terms: Mapping[str, NDArray[np.floating]] | None, segments: list[Segment], sites: int) -> Words:
+    """Return one vector of integers for all terms; random words if there are none, or one exceeds its bound.
 
     A refusal would tell the coordinator something of this site alone, and zeros would leave the sum to the others: with
     a bound that all sites but one exceed, it would be that one's own. Random words make the sum say nothing of anyone,
     and the last place, zero where all numbers fit, says that it does not hold.
     """
     vector = np.zeros(segments[-1].stop, np.uint64)
+    if terms is None:
+        return _random_words(vector.nbytes)
     for name, _, coding, start, stop in segments[:-1]:
         values = np.asarray(terms[name], np.float64).ravel()
         if not np.all(np.abs(values) < coding.limit(sites)):  # NaN is not below either
-            return np.frombuffer(secrets.token_bytes(vector.nbytes), np.uint64).copy()
+            return _random_words(vector.nbytes)
         vector[start:stop] = to_words(values, coding).ravel()
     return vector
+
+
+def _random_words(nbytes: int) -> Words:
+    return np.frombuffer(secrets.token_bytes(nbytes), np.uint64).copy()
 
 
 def decode_terms(vector: Words, segments: list[Segment]) -> dict[str, Array]:

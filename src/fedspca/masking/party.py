@@ -15,15 +15,15 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
 from fedspca.letters.wire import Message, WireError, decode, encode
+from fedspca.masking.coding import unruly
 from fedspca.masking.fixed_point import (
-    MAX_WORDS,
     Coding,
     Segment,
     Words,
@@ -47,14 +47,13 @@ from fedspca.masking.secret_sharing import (
     unseal,
 )
 from fedspca.site.errors import InvalidQuery, SiteRefusal
-from fedspca.site.queries import AVERAGED, PRIVATE, QUERIES
+from fedspca.site.queries import PRIVATE, QUERIES
 from fedspca.site.question import Query, Terms, query_hash
 
 Bytes = NDArray[np.uint8]
+Answer: TypeAlias = Callable[[Query, Mapping[str, float]], Terms | None]  # to a question, within bounds by term
 
-LARGEST_EXPONENT = 1000
 OTHERS = "all other questions"
-CONSENSUS = "consensus steps"
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,11 @@ class Party:
     threshold : int
         How many sites must help to unmask a sum. So many must also be in it.
     survives : frozenset of str
-        The questions that may be summed over fewer sites than others were; see :func:`surviving_questions`.
+        The questions that may be summed over fewer sites than others were: releases, whose noise covers it.
+        Averages of consensus steps are not among them: the last one with a site and the first without it differ by
+        what that site alone sent, and from a few such differences its covariance follows.
+    base : int or None
+        The scale of the study's integers, once a question has used one; see :mod:`fedspca.masking.coding`.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Party:
     run: str
     threshold: int
     survives: frozenset[str] = PRIVATE
+    base: int | None = None
 
     @property
     def context(self) -> tuple[str, str]:
@@ -99,14 +103,6 @@ def threshold_of(sites: int, min_sites: int) -> int:
     more than two thirds withstand up to a third.
     """
     return max(min_sites, 2, 2 * sites // 3 + 1)
-
-
-def surviving_questions(on_dropout: str) -> frozenset[str]:
-    """Return the questions that may be summed over fewer sites than before.
-
-    They are releases, whose noise covers it, and averages where the owners agreed to go on without a lost site.
-    """
-    return PRIVATE | AVERAGED if on_dropout == "continue" else PRIVATE
 
 
 @dataclass
@@ -210,7 +206,7 @@ def _about(party: Party, number: int, sender: str, receiver: str, public: bytes,
 
 
 def mask_terms(
-    party: Party, state: MaskingState, message: Message, query: Query, d: int, answer: Callable[[Query], Terms]
+    party: Party, state: MaskingState, message: Message, query: Query, d: int, answer: Answer
 ) -> tuple[MaskingState, Message]:
     """Answer a question about d features under masks, and share the secrets of the next round with those in this."""
     number, present = message.number("round"), _names(party, message, "present")
@@ -225,7 +221,8 @@ def mask_terms(
     for site, *letter in zip(present, keys, commitments, sealed, strict=True):
         shares[site] = _opened(party, state, number, site, *(part.tobytes() for part in letter)).hex()
     segments = _segments(party, message, query, d)
-    vector = encode_terms(answer(query), segments, len(party.roster))
+    limits = {segment.name: segment.coding.limit(len(party.roster)) for segment in segments[:-1]}
+    vector = encode_terms(answer(query, limits), segments, len(party.roster))
     public = {site: key.tobytes() for site, key in zip(present, keys, strict=True)}
     seeds = {kind: bytes.fromhex(state.ready[kind]) for kind in ("own", "key")}
     about = masks_are_for(query, message.fields["coding"], present)
@@ -293,7 +290,7 @@ def unmask(
 
     ``asked`` remembers each question of the study and over whom its sum was taken. The same question over other sites
     is refused: the difference of the two sums would be the terms of the sites in only one of them. Since a question
-    can be put in other words, all that a solver asks but for consensus must be summed over the same sites.
+    can be put in other words, all that a solver asks must be summed over the same sites.
     """
     number, survivors = message.number("round"), _names(party, message, "survivors")
     held = state.held
@@ -301,10 +298,9 @@ def unmask(
         raise SiteRefusal(party.name, UNMASK, f"round {number} is not waiting to be unmasked.")
     if set(survivors) - set(held["shares"]):
         raise SiteRefusal(party.name, UNMASK, "a site is named whose secrets were not shared.")
-    group = hashlib.sha256(json.dumps(survivors).encode()).hexdigest()[:32]
+    group = hashlib.sha256(json.dumps(survivors).encode()).hexdigest()
     keys = [held["question"], *([] if held["name"] in party.survives else [OTHERS])]
-    before = json.loads(asked.get(CONSENSUS, "null")) if held["name"] in AVERAGED else None
-    if any(asked.get(key, group) != group for key in keys) or set(survivors) - set(before or survivors):
+    if any(asked.get(key, group) != group for key in keys):
         reason = (
             "questions of this study were summed over other sites before, and the difference of the sums would be the "
             "terms of those in only one. Wait for the lost site, or agree on a new study without it."
@@ -316,8 +312,7 @@ def unmask(
         told.append(own if site in survivors else key)
     reply = Message(UNMASK, {}, {"shares": np.frombuffer(b"".join(told), np.uint8).reshape(-1, SEED)})
     state = MaskingState(state.seed, state.peers, state.ready, {"round": number, "told": survivors, "shares": {}})
-    steps = {CONSENSUS: json.dumps(survivors)} if held["name"] in AVERAGED else {}
-    return state, {**asked, **dict.fromkeys(keys, group), **steps}, reply
+    return state, {**asked, **dict.fromkeys(keys, group)}, reply
 
 
 # -- reading messages --------------------------------------------------------------------------------------------------
@@ -372,12 +367,10 @@ def _segments(party: Party, message: Message, query: Query, d: int) -> list[Segm
     question.validate(party.name, d, query)
     if not isinstance(codings, dict) or set(codings) != set(question.terms):
         raise InvalidQuery(party.name, query.name, "it does not say how each term becomes integers.")
-    for coding in codings.values():
-        if not isinstance(coding, list) or [type(part) for part in coding] != [int, int]:
-            raise InvalidQuery(party.name, query.name, "it does not say how each term becomes integers.")
-        if not 1 <= coding[0] <= MAX_WORDS or abs(coding[1]) > LARGEST_EXPONENT:
-            raise InvalidQuery(party.name, query.name, f"its integers of {coding[0]} words cannot be made.")
-        # a coarser rounding, or a bound, would tell of one site's term, which has only a part of the noise
-        if query.name in PRIVATE and coding != [1, query.scalars["grid"]]:
-            raise InvalidQuery(party.name, query.name, "with noise, integers must be those of the noise's own grid.")
+    if not all(
+        isinstance(coding, list) and [type(part) for part in coding] == [int, int] for coding in codings.values()
+    ):
+        raise InvalidQuery(party.name, query.name, "it does not say how each term becomes integers.")
+    if (problem := unruly(query, codings, party.base)) is not None:
+        raise InvalidQuery(party.name, query.name, problem)
     return layout(question.shapes(d, query), {name: Coding(*coding) for name, coding in codings.items()})

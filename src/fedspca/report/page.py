@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedspca._version import __version__
 from fedspca.files import new_file
-from fedspca.model import SparsePCAModel
+from fedspca.model import DAMAGED, InvalidModel, SparsePCAModel
 from fedspca.report import record, sections, words
 from fedspca.report.markup import Markup, join, tag, void
 
@@ -33,6 +33,17 @@ def write_report(model: SparsePCAModel, path: str | Path, *, scores: NDArray[np.
 
 def report_html(model: SparsePCAModel, *, scores: NDArray[np.float64] | None = None) -> str:
     """Return the report as text; see :func:`write_report`."""
+    try:
+        return _page(model, scores)
+    except InvalidModel:
+        raise
+    except DAMAGED as error:
+        if scores is not None:
+            raise  # it may be the scores
+        raise InvalidModel(f"The facts of this model cannot be told ({type(error).__name__}: {error}).") from error
+
+
+def _page(model: SparsePCAModel, scores: NDArray[np.float64] | None) -> str:
     parts = _parts(model, scores)
     contents = tag(
         "nav", tag("ul", *(tag("li", tag("a", t, href=f"#{i}")) for i, t, _ in parts)), aria_label="Contents"

@@ -49,7 +49,9 @@ def component_words(model: SparsePCAModel, number: int) -> str:
 def ending(model: SparsePCAModel) -> str:
     """Say how the fit ended."""
     rounds = len(model.facts.get("history", []))
-    return f"The fit took {count(rounds, 'round')} and ended because: {model.facts.get('stop_reason', 'not recorded')}."
+    ended = model.facts.get("stop_reason", "not recorded")
+    told = model.optimality()
+    return f"The fit took {count(rounds, 'round')} and ended because: {ended}.{'' if told is None else f' {told}'}"
 
 
 def count(number: int, noun: str) -> str:

@@ -6,6 +6,9 @@ from fedspca.dp.accounting import Budget
 from fedspca.dp.ledger import DELTA
 from fedspca.site.errors import SiteRefusal
 
+GRAM = "gram"
+MAX_GRAM_FEATURES = 4096  # the upper triangle of such a covariance has 67 MB
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -22,6 +25,9 @@ class Policy:
     max_components : int or None, default=None
         How many directions one question may ask about at once; None sets no limit. Solvers ask about more directions
         than they look for components, to find the leading ones faster: up to three times as many and twenty.
+    max_gram_features : int or None, default=4096
+        The most features of which the whole covariance may be asked at once, in one sum (the question ``gram``). It
+        releases what as many rounds of products as there are features would. 0 never allows it; None sets no limit.
     alone : frozenset of str, default=frozenset()
         Questions whose answer may be shown as this site's own, outside any sum; none by default.
     min_sites : int, default=1
@@ -36,6 +42,7 @@ class Policy:
     allowed_queries: frozenset[str] | None = None
     max_rounds: int | None = None
     max_components: int | None = None
+    max_gram_features: int | None = MAX_GRAM_FEATURES
     alone: frozenset[str] = frozenset()
     min_sites: int = 1
     masking: bool = False
@@ -47,6 +54,11 @@ class Policy:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"The {name!r} parameter of Policy must be at least 1. Got {value!r} instead.")
+        if self.max_gram_features is not None and self.max_gram_features < 0:
+            raise ValueError(
+                "The 'max_gram_features' parameter of Policy must not be negative. "
+                f"Got {self.max_gram_features!r} instead."
+            )
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -62,9 +74,19 @@ class Policy:
         """The budget of differential privacy that the owner sets, if there is one."""
         return None if self.epsilon is None else Budget(self.epsilon, self.delta or DELTA)
 
-    def check(self, site: str, query: str, *, rows: int, answered: int, components: int) -> None:
+    def allows_gram(self, features: int) -> bool:
+        """Whether the whole covariance of so many features may be asked."""
+        named = self.allowed_queries is None or GRAM in self.allowed_queries
+        return named and (self.max_gram_features is None or features <= self.max_gram_features)
+
+    def check(self, site: str, query: str, *, rows: int, answered: int, components: int, features: int) -> None:
         """Raise :class:`SiteRefusal` unless the owner allows this question now."""
         reason = self._objection(query, rows, answered, components)
+        if reason is None and query == GRAM and not self.allows_gram(features):
+            reason = (
+                f"it asks for the whole covariance of {features} features and the policy allows it for at most "
+                f"{self.max_gram_features}."
+            )
         if reason is not None:
             raise SiteRefusal(site, query, reason)
 

@@ -38,6 +38,7 @@ from fedspca.linalg.operators import (
 )
 from fedspca.linalg.shrinkage import smooth_norms
 from fedspca.linalg.stiefel import polar_factor, project_out
+from fedspca.linalg.symmetric import pack
 from fedspca.site.consensus import (
     ConsensusState,
     Descent,
@@ -94,6 +95,12 @@ def asked_directions(query: Query) -> Array:
     return random_directions(int(query.scalars["seed"]), (len(query.arrays["mean"]), int(query.scalars["columns"])))
 
 
+def gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """AᵀA itself, its upper triangle packed."""
+    matrix = data.seen_in(_frame(query)).gram_matrix()
+    return state, {"gram": pack(matrix).astype(str(query.scalars["precision"]), copy=False)}
+
+
 def random_directions(seed: int, shape: tuple[int, int]) -> Array:
     """Draw the directions that a seed stands for, here and at the sites.
 
@@ -115,8 +122,12 @@ def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State
 
 
 def row_errors(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """Σe and Σe² of the rows' squared reconstruction errors e = ‖a − aQQᵀ‖²: what a threshold for anomalies needs."""
-    errors, squares = data.standardised_in(_frame(query)).error_sums(query.arrays["directions"])
+    """Σe and Σe² of the rows' squared reconstruction errors e = ‖a − aQQᵀ‖²: what a threshold for anomalies needs.
+
+    Q is orthonormal to the last digit here, whatever rounding it came with, so that QQᵀ is a projection.
+    """
+    basis = np.linalg.qr(query.arrays["directions"])[0]
+    errors, squares = data.standardised_in(_frame(query)).error_sums(basis)
     return state, {"errors": np.array(errors), "squares": np.array(squares)}
 
 
@@ -282,6 +293,13 @@ QUERIES: Mapping[str, Question] = {
         arrays=FRAME,
         scalars={"seed": int, "columns": int, "precision": PRECISIONS},
     ),
+    "gram": Question(
+        gram,
+        "the whole covariance (times n), d(d + 1)/2 numbers: as much as d rounds of products would release",
+        terms={"gram": ("packed",)},
+        arrays=FRAME,
+        scalars={"precision": PRECISIONS},
+    ),
     "captured_variance": Question(
         captured_variance,
         "the covariances (times n) between the scores on the directions asked, r × r numbers",
@@ -293,6 +311,7 @@ QUERIES: Mapping[str, Question] = {
         "the sum of the rows' squared reconstruction errors and of their squares, two numbers",
         terms={"errors": (), "squares": ()},
         arrays={**FRAME, "directions": ("d", "r")},
+        orthonormal=True,
     ),
     "curvature": Question(
         curvature,
@@ -349,6 +368,7 @@ QUERIES: Mapping[str, Question] = {
         arrays={**STATED, "directions": ("d", "m")},
         scalars=CLIPPED,
         cost=lambda _, query: _product_cost(query, query.arrays["directions"]),
+        orthonormal=True,
     ),
     "private_lengths": Question(
         private_lengths,

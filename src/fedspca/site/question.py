@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Cost
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, AnyRows, DeflatedRows, Frame, StandardisedRows, all_finite
+from fedspca.linalg.stiefel import orthonormality_error
+from fedspca.linalg.symmetric import packed_size
 from fedspca.site.consensus import ConsensusState
 from fedspca.site.errors import InvalidQuery
 
@@ -20,6 +22,9 @@ Scalar: TypeAlias = float | int | str
 Terms: TypeAlias = dict[str, Array]
 State: TypeAlias = ConsensusState | None
 Shape: TypeAlias = tuple[str, ...]
+
+LARGEST, SMALLEST = 1e30, 1e-30  # of the numbers in a question; squares, and products of a few, are still numbers
+ORTHONORMAL = 1e-6  # solvers keep ten digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +47,7 @@ def query_hash(query: Query) -> str:
     for name, array in sorted(query.arrays.items()):
         digest.update(f"{name}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:32]
+    return digest.hexdigest()
 
 
 class SiteData:
@@ -66,6 +71,31 @@ class SiteData:
         return last
 
 
+def not_orthonormal(name: str, columns: Array) -> str | None:
+    """Return what is wrong with columns that should be orthonormal, to the digits that every solver keeps, or None."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = orthonormality_error(columns)
+    return None if error <= ORTHONORMAL else f"{name} must be orthonormal, and they are not by {error:.1e}."
+
+
+def out_of_range(query: Query) -> str | None:
+    """Return which number of a question no study in sensible units needs, or None.
+
+    Squares of such numbers, and products of a few, neither vanish nor overflow. Otherwise whoever chooses them would
+    choose which rows are rounded away before they are summed. An infinite scale leaves a feature out.
+    """
+    for name, array in query.arrays.items():
+        size = np.abs(array[np.isfinite(array)] if name == "scale" else array)
+        if not (size <= LARGEST).all() or (name == "scale" and not (size >= SMALLEST).all()):
+            return f"{name} has numbers beyond 10^±30, which no study in sensible units needs."
+    for name, value in query.scalars.items():
+        if isinstance(value, float) and not SMALLEST <= abs(value) <= LARGEST:
+            return f"{name} is beyond 10^±30, which no study in sensible units needs. Got {value!r}."
+        if isinstance(value, int) and abs(value) >= 1 << 63:
+            return f"{name} is a number of more than 63 bits."
+    return None
+
+
 def _same(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
     return a is b or np.array_equal(a, b)
 
@@ -82,6 +112,7 @@ class Question:
     scalars: Mapping[str, type | frozenset[str]] = field(default_factory=dict)
     cost: Callable[[int, Query], Cost] | None = None  # of d features and the question; None if there is no noise
     averaged: bool = False  # the sum is an average of states that sites keep, so it still means something over fewer
+    orthonormal: bool = False  # the directions must be orthonormal: what is released is bounded for such ones only
 
     @property
     def private(self) -> bool:
@@ -97,7 +128,8 @@ class Question:
     def shapes(self, d: int, query: Query) -> dict[str, tuple[int, ...]]:
         """Return the shape of each term of the answer, which the question alone determines."""
         known = self._known
-        sizes = {"d": d, "m": self.components(query), "moments": 2 * d + 1, "triangle": (d + 1) * (d + 2) // 2}
+        sizes = {"d": d, "m": self.components(query), "moments": 2 * d + 1}
+        sizes |= {"packed": packed_size(d), "triangle": packed_size(d + 1)}
         for name, array in query.arrays.items():
             sizes |= dict(zip(known[name], array.shape, strict=True))
         return {name: tuple(sizes[symbol] for symbol in shape) for name, shape in self.terms.items()}
@@ -105,6 +137,10 @@ class Question:
     def validate(self, site: str, d: int, query: Query) -> None:
         """Raise :class:`InvalidQuery` unless every array and scalar is there, of its type and shape, and finite."""
         problem = self._array_problem(d, query) or self._scalar_problem(query)
+        if problem is None and self.orthonormal:
+            problem = not_orthonormal("directions", query.arrays["directions"])
+        if problem is None and self.private:
+            problem = out_of_range(query)
         if problem is None and self.components(query) > d:
             problem = f"it asks about {self.components(query)} directions of {d} features."
         if problem is not None:

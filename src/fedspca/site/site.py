@@ -93,11 +93,12 @@ class Site:
                 rows=self.n_rows,
                 answered=self._answered,
                 components=question.components(query),
+                features=self.n_features,
             )
             question.validate(self.name, self.n_features, query)
             self._pay(question, query, purpose)
+            self._answered += 1  # an attempt counts: what fails tells something too
             self._state, terms = question.answer(self._data, self._state, query)
-            self._answered += 1
             return terms
 
     def _pay(self, question: Question, query: Query, purpose: Purpose | None) -> None:

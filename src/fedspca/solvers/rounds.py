@@ -38,6 +38,8 @@ class Round:
         Average pairwise cosine between the sites' loadings.
     certificate : float or None
         First-order residual of the pooled problem, relative, or another measure of how far the solver has come.
+    upper_bound : float or None
+        What no loadings of the kind asked for exceed, where that was found: a bound on minus the objective.
     """
 
     number: int
@@ -53,6 +55,7 @@ class Round:
     nonzeros: int | None = None
     alignment: float | None = None
     certificate: float | None = None
+    upper_bound: float | None = None
 
 
 Callback: TypeAlias = Callable[[Round], object]

@@ -9,6 +9,7 @@ class StopReason(Enum):
 
     CONVERGED = "converged"
     CERTIFIED = "the certificate holds"
+    PROVED = "optimal, proved"
     STATIONARY = "nothing better is in sight"
     STALLED = "a round brought neither descent nor anything new"
     MAX_ROUNDS = "the allowed rounds are spent"
@@ -18,7 +19,7 @@ class StopReason(Enum):
     @property
     def success(self) -> bool:
         """Whether the solver reached what it was looking for."""
-        return self in (StopReason.CONVERGED, StopReason.CERTIFIED, StopReason.STATIONARY)
+        return self in (StopReason.CONVERGED, StopReason.CERTIFIED, StopReason.PROVED, StopReason.STATIONARY)
 
 
 @dataclass(frozen=True)

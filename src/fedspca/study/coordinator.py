@@ -9,6 +9,7 @@
     agreement.json          the agreement as it was last sent to the sites
     run/                    the sums of the current run: what a resumed run goes on from
     events.jsonl            what happened, one line each
+    heads.json              the heads of the sites' logs after each run
     model/                  the result
     flower/                 Flower's own files: database, logs, process ids
 """
@@ -158,6 +159,15 @@ class StudyFolder:
         with new_file(self.path / "agreement.json") as draft:
             draft.write_text(agreement.text(), encoding="utf-8")
         return agreement
+
+    def keep_heads(self, heads: Mapping[str, str]) -> None:
+        """Keep the last head of each site's log: an owner, or an auditor, can tell later whether a log was cut back."""
+        path = self.path / "heads.json"
+        kept: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        for site, head in heads.items():
+            kept[site] = [*kept.get(site, []), head]
+        with new_file(path) as draft:
+            draft.write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
 
     def tell(self, event: str, **about: Any) -> None:
         """Add a line to what happened."""

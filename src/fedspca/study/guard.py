@@ -126,13 +126,14 @@ def _alone(folder: SiteFolder) -> Iterator[None]:
         raise FlowerProcessError(
             f"The site is joined already, by process {pid}. Stop it first: fedspca site stop --site {folder.path}"
         )
-    stop(flower, NODE)
-    note_running(flower, GUARD, os.getpid())
-    try:
-        yield
-    finally:
-        _note(folder, "not connected: it was stopped")
-        (flower / f"{GUARD}.pid").unlink(missing_ok=True)
+    with folder.alone():  # two that start at the same moment both find no process
+        stop(flower, NODE)
+        note_running(flower, GUARD, os.getpid())
+        try:
+            yield
+        finally:
+            _note(folder, "not connected: it was stopped")
+            (flower / f"{GUARD}.pid").unlink(missing_ok=True)
 
 
 def _door(endpoint: Endpoint, socket: Path, mode: int = 0o600) -> Relay:

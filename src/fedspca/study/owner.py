@@ -13,7 +13,8 @@
 """
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,7 +23,7 @@ from fedspca.door.agreement import Agreement
 from fedspca.door.endpoint import Endpoint
 from fedspca.door.store import FolderStore
 from fedspca.dp.ledger import Ledger
-from fedspca.files import new_file, new_folder
+from fedspca.files import Locked, new_file, new_folder, only_one
 from fedspca.fit.inputs import Inputs, open_inputs
 from fedspca.fit.settings import FitSettings, read_fit_settings
 from fedspca.fit.template import template
@@ -52,6 +53,10 @@ masking = true
 max_rounds = 1200
 max_components = 100
 
+# Of how many features the whole covariance may be asked at once, in one sum: as much as that many rounds of products
+# would release. 0 never allows it.
+max_gram_features = 4096
+
 # The questions that may be asked; without this line, all of them:
 # {", ".join(sorted(QUERIES))}
 # allowed_queries = ["moments", "deviations", "gram_product", "gram_sketch", "captured_variance"]
@@ -67,6 +72,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "masking": (bool,),
     "max_rounds": (int,),
     "max_components": (int,),
+    "max_gram_features": (int,),
     "allowed_queries": (list,),
     "epsilon": (int, float),
     "delta": (int, float),
@@ -79,7 +85,7 @@ def read_policy(path: Path) -> Policy:
         content = tomllib.loads(POLICY) | tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"{path}: there is no policy. Write one with: fedspca site init") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: it is not valid TOML. ({error})") from None
     for name, value in content.items():
         if name not in KINDS:
@@ -160,6 +166,15 @@ class SiteFolder:
     def audit(self, listener: Listener | None = None) -> Audit:
         """Return the log of what left the site."""
         return Audit(self.path / "log.jsonl", listener)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let one guard at a time answer for this folder: two would each keep count of their own."""
+        try:
+            with only_one(self.path / "guard.lock", wait=False):
+                yield
+        except Locked:
+            raise ValueError(f"{self.path}: a guard of this site runs already. Stop it first.") from None
 
     def join(self, path: Path) -> Reply:
         """Take an invitation, and write the reply that goes back to the coordinator, to ``SITE.reply``."""

@@ -103,7 +103,10 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 
     if absent:
         told = "; ".join(f"{site}: {state.rstrip('.')}" for site, state in absent.items())
         raise FederationError(f"The study does not start, since not every site is here and has approved it. {told}.")
-    model = _fit(folder, conversation)
+    try:
+        model = _fit(folder, conversation)
+    finally:
+        folder.keep_heads(conversation.heads)
     model.save(folder.model, overwrite=True)
     shutil.rmtree(folder.journal)
     folder.tell("done", rounds=len(model.facts["history"]), sites=model.n_sites)

@@ -22,6 +22,7 @@ QUESTIONS = {
     "faspca": ("gram_product", "gram_sketch", "curvature", "faspca_step"),
     "fsspca": ("gram_product", "gram_sketch", "curvature", "fsspca_step"),
 }
+CONSENSUS = ("faspca", "fsspca")
 ALWAYS = ("moments", "deviations", "captured_variance", "row_errors")
 
 
@@ -39,6 +40,9 @@ class StudySettings(SolverSettings):
     common: bool = setting("study", "Take only the features that every site has.", False)
 
     masked: bool = setting("federation", "Mask what sites send, so that only the sum is ever seen.", True)
+    consensus_under_masks: bool = setting(
+        "federation", "Run faspca or fsspca under masks, though their sums tell of single sites.", False
+    )
     min_sites: int = setting("federation", "With fewer sites in a sum, it is not taken.", 3)
     on_dropout: str = setting(
         "federation",
@@ -93,19 +97,46 @@ class StudySettings(SolverSettings):
                 f"Masks hide a site among at least three, and here a sum may be over {self.min_sites}: with two, each "
                 "could subtract its own part. Have more sites and a larger min_sites, or no masks (--no-masked)."
             )
+        self._check_masks()
         make_estimator(self, [])  # settings that no solver takes
         self._privacy_settings()
+
+    def _check_masks(self) -> None:
+        """Refuse what masks cannot hide, unless the coordinator asks for it by name, for the owners to read."""
+        if not self.masked or self.epsilon is not None:
+            return
+        if self.solver in CONSENSUS and not self.consensus_under_masks:
+            raise ValueError(
+                f"Under masks the sums of {self.solver} still tell each site's own covariance matrix, if there are "
+                "enough rounds. Take the solver exact, whose sums do not; or ask the owners to approve it "
+                "(--consensus-under-masks); or add noise (--epsilon)."
+            )
+        if self.on_dropout == "continue":
+            raise ValueError(
+                "Under masks a study does not go on without a lost site: the difference of two sums would be that "
+                "site's own. Wait for it (--on-dropout wait), or abort; with noise (--epsilon) it may continue."
+            )
 
     def fit_settings(self) -> dict[str, Any]:
         """Return the settings of the fit alone."""
         return {name: getattr(self, name) for name in SolverSettings.__dataclass_fields__}
 
-    def _questions(self) -> tuple[str, ...]:
+    def _questions(self, n_features: int) -> tuple[str, ...]:
+        from fedspca.site.policy import GRAM
         from fedspca.site.queries import PRIVATE
 
         if self.epsilon is not None:
             return tuple(sorted(PRIVATE))
-        return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"]}))
+        gram = {GRAM} if self._asks_gram(n_features) else set()
+        return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"], *gram}))
+
+    def _asks_gram(self, n_features: int) -> bool:
+        """Whether owners are asked to release the whole covariance, in one sum."""
+        from fedspca.site.policy import MAX_GRAM_FEATURES
+
+        if self.solver != "exact" or self.search == "products":
+            return False
+        return self.search == "thorough" or n_features <= MAX_GRAM_FEATURES
 
     def _privacy_settings(self) -> dict[str, Any]:
         """Return the settings of privacy that are in this file, checked."""
@@ -140,10 +171,11 @@ class StudySettings(SolverSettings):
             sites=dict(sorted(sites.items())),
             features=features,
             fit=self.fit_settings(),
-            questions=self._questions(),
+            questions=self._questions(len(features)),
             max_rounds=rounds + AFTER,
             max_components=min(len(features), 3 * self.components + SEARCH),  # noised products take twelve
             masked=self.masked,
+            consensus_under_masks=self.masked and self.consensus_under_masks and self.solver in CONSENSUS,
             privacy=self._privacy(home, features),
             min_sites=self.min_sites,
             on_dropout=self.on_dropout,

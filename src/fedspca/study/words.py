@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedspca.door.agreement import Agreement
+from fedspca.door.agreement import Agreement, roster_phrase
 from fedspca.letters.identity import fingerprint
 from fedspca.site.queries import QUERIES
 
@@ -11,8 +11,8 @@ DROPOUT = {
     "wait": "If a site is lost, the study waits for it.",
     "abort": "If a site is lost, the study stops.",
     "continue": (
-        "If a site is lost, the study goes on without it. Then the difference between a sum with it and one without it "
-        "may tell something of that site alone."
+        "If a site is lost, the study goes on without it. Without masks the coordinator sees each site's terms anyway; "
+        "under masks only releases with noise go on, since the difference of two exact sums would be one site's own."
     ),
 }
 
@@ -46,6 +46,12 @@ def in_words(agreement: Agreement, site: str) -> list[str]:
             "Masked: this site's terms are hidden under random masks that cancel in the sum. The coordinator, and "
             "whoever runs its machine, sees the sum over all sites and nothing else."
         )
+        if agreement.consensus_under_masks:
+            lines.append(
+                "BUT the solver is a consensus method. Its sums over hundreds of rounds tell the coordinator this "
+                "site's OWN covariance matrix, by a least-squares fit, although no term is seen. Approve it only if "
+                "you would approve a study without masks."
+            )
     else:
         lines.append(
             "NOT masked: the coordinator sees this site's own terms. From enough of them it can work out this site's "
@@ -60,4 +66,9 @@ def in_words(agreement: Agreement, site: str) -> list[str]:
     lines.append(f"The coordinator's key: {fingerprint(agreement.coordinator)}. Compare it over the telephone.")
     lines += [f"The key of {name}: {fingerprint(agreement.sites[name])}." for name in others]
     lines.append(f"The hash that you sign: {agreement.hash}")
+    lines.append(
+        f"The roster phrase: {roster_phrase(agreement)}. Read it to the OTHER OWNERS over the telephone, and let them "
+        "read theirs to you. If it differs, or if an owner does not exist, sites are the coordinator's own, and a sum "
+        "over them and you is yours."
+    )
     return lines

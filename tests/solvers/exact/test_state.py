@@ -21,6 +21,7 @@ def test_a_fit_interrupted_anywhere_goes_on_to_the_same_bits(rows, sparsity):
         return LocalFederation([Site("a", rows[:25]), Site("b", rows[25:])])
 
     states = []
+    sparsity = {**sparsity, "search": "products"}
     whole = ExactSPCA(3, **sparsity).fit_federation(federation(), on_state=states.append)
     assert len(states) >= 3
     for state in states[:-1]:
@@ -34,9 +35,9 @@ def test_a_fit_interrupted_anywhere_goes_on_to_the_same_bits(rows, sparsity):
 
 def test_a_state_of_another_fit_is_refused(rows):
     federation = LocalFederation([Site("a", rows)])
-    state = ExactSPCA(2, lam=60.0).fit_federation(federation).state_
+    state = ExactSPCA(2, lam=60.0, search="products").fit_federation(federation).state_
     with pytest.raises(ValueError, match="other settings"):
-        ExactSPCA(2, lam=61.0).fit_federation(federation, state=state)
+        ExactSPCA(2, lam=61.0, search="products").fit_federation(federation, state=state)
     arrays = state.to_arrays()
     flat, short = arrays["factors"].ravel(), arrays["factors_widths"][:-1]
     for damage in ({"factors": flat}, {"factors_widths": short}):

@@ -8,6 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg import nystrom
+from fedspca.linalg.cardinality.beside import Beside
+from fedspca.linalg.cardinality.column import best_columns
+from fedspca.linalg.cardinality.joint import best_loadings
+from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated
 from fedspca.solvers.exact.columns import (
@@ -87,6 +91,8 @@ class Cardinality:
         if model.rank == 0:
             return [truncate(basis, self.k)]
         rows = heavy_rows(basis if warm is None else np.hstack([basis, warm]), self._in_sight)
+        if warm is not None:  # what the model explains well may be alike, and far from the leading eigenvectors
+            rows = np.union1d(rows, largest(nystrom.diagonal(model), self._in_sight))
         part = nystrom.predictor(model, rows)
         effort = self._effort(first=warm is None)
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows], effort.ranked)
@@ -118,6 +124,8 @@ class Cardinality:
                 trials += [truncated_power(part, basis, self.k, hotelling=h) for h in (False, True)]
                 trials += [truncated_power(part, None, self.k, hotelling=False)]
             trials.append(truncate(warm, self.k))
+            if max(self.k) <= LARGE:
+                trials += self._searched(part)
         trials = list({(w != 0.0).tobytes(): w for w in trials}.values())  # a refit makes one point of these
         fits = _by_variance(Fit(w, explained(part, w)) for w in trials)
         if self.orthogonal:  # which costs some more than others, and all too much time to be done to all
@@ -126,6 +134,20 @@ class Cardinality:
             feasible = (orthogonalise(part, fit.w) for fit in fits[: 2 * n])
             fits = _by_variance(Fit(w, explained(part, w)) for w in feasible)
         return _distinct(fits)[:n]
+
+    def _searched(self, part: Quadratic) -> list[Array]:
+        """What a search of the predicted S finds, over the rows in sight: from every feature that can still win."""
+        rows = np.arange(part.n_rows)
+        s = part.block(rows)
+        s.flat[:: len(s) + 1] += part.shift
+        k = tuple(min(kj, len(s)) for kj in self.k)
+        if len(k) == 1:
+            alone = Beside(s, np.zeros((len(s), 0)), orthogonal=True)
+            found = best_columns(alone, k[0], Tuning.for_size(len(s), k[0], 1), n=3)
+            return [scatter(column.weights[:, None], column.support, len(s)) for column in found]
+        return [
+            best_loadings(s, k, orthogonal=self.orthogonal, tuning=Tuning.for_size(len(s), max(k), len(k)).lighter()).w
+        ]
 
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
         """Column updates from the incumbent; empty when the model knows no better point.

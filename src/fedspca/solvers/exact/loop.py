@@ -143,7 +143,7 @@ def warm(problem: Problem, state: State, *, max_rounds: int) -> State:
         round=0,
         stopped=None,
         candidates=candidates,
-        asked=_orthonormal(np.hstack(candidates)),
+        asked=orthonormal(np.hstack(candidates)),
     )
 
 
@@ -158,7 +158,7 @@ def reopen(state: State, max_rounds: int) -> State:
         search_rounds=0,
         max_rounds=state.round + max_rounds,
         candidates=(w,),
-        asked=_orthonormal(w),
+        asked=orthonormal(w),
         incumbent=None,
         stopped=None,
     )
@@ -203,11 +203,11 @@ def _plan(problem: Problem, state: State, answer: Array) -> State:
     """Choose the next question: power iterations first, then starts, then steps from the incumbent."""
     number = state.round + 1
     if number < state.power_rounds:
-        return replace(state, asked=_orthonormal(answer, rough=True), candidates=())
+        return replace(state, asked=orthonormal(answer, rough=True), candidates=())
     if number == state.power_rounds:
         # the last power round carries a first solution too: a look at it for no extra round
         candidates = tuple(problem.start(state.model, state.n_components, state.rotations[:0], None)[:1])
-        return replace(state, asked=_orthonormal(np.hstack([*candidates, answer])), candidates=candidates)
+        return replace(state, asked=orthonormal(np.hstack([*candidates, answer])), candidates=candidates)
     nth = number - state.power_rounds - 1
     if nth == max(1, min(2, state.n_components - 1)) and len(state.candidates) == 1:
         state = replace(state, search_rounds=nth)  # starts that all ended in one point leave nothing to search for
@@ -219,7 +219,7 @@ def _plan(problem: Problem, state: State, answer: Array) -> State:
         return replace(state, stopped=StopReason.STATIONARY)
     probes = problem.probes(state.model, state.n_components, state.incumbent)
     columns = candidates if probes is None else (*candidates, probes)
-    return replace(state, asked=_orthonormal(np.hstack(columns)), candidates=candidates)
+    return replace(state, asked=orthonormal(np.hstack(columns)), candidates=candidates)
 
 
 def _searched(problem: Problem, state: State, nth: int) -> tuple[Array, ...]:
@@ -241,7 +241,7 @@ def _orthonormal_pair(directions: Array, product: Array) -> tuple[Array, Array]:
     return directions @ inverse, product @ inverse
 
 
-def _orthonormal(columns: Array, *, rough: bool = False) -> Array:
+def orthonormal(columns: Array, *, rough: bool = False) -> Array:
     """Orthonormal basis of the columns; a leading orthonormal block is kept as it is, exact zeros and all.
 
     It may be orthonormal to ten digits only, where no candidate's product is to be read off its answer.
@@ -256,5 +256,5 @@ def _orthonormal(columns: Array, *, rough: bool = False) -> Array:
     keep = np.abs(pivots) > 1e-12 * np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
     if not keep.all():
         # a dependent column leaves an arbitrary direction in q, on which later ones lean: it must go before the QR
-        return _orthonormal(columns[:, keep])
+        return orthonormal(columns[:, keep])
     return np.asarray(q * np.where(pivots < 0.0, -1.0, 1.0))

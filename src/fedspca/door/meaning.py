@@ -1,0 +1,172 @@
+"""What a question may say between institutions. Its shape is checked elsewhere; here it is its meaning.
+
+A coordinator chooses nothing that an honest run of the approved study would not ask. What is checked here depends on
+the question, the agreement and earlier questions alone, never on rows, so that a refusal tells nothing of them.
+
+- Numbers are within 10^±30, and smaller ones count as zero: no product vanishes before it is summed.
+- Directions are orthonormal, or of length one where loadings may overlap.
+- There is one frame in a study: the means and scales of the first question that brings some.
+- Sites begin a consensus at a common point.
+- A release with noise is the one that the agreement states: its mechanism, clip, centre, scale and lengths.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.door.agreement import Agreement
+from fedspca.dp.plan import OFFSET, length_edges, per_feature, planned_releases
+from fedspca.site.queries import AVERAGED, PRIVATE
+from fedspca.site.question import ORTHONORMAL, SMALLEST, Query, not_orthonormal, out_of_range
+
+Array = NDArray[np.float64]
+Kept = Mapping[str, NDArray[Any]]
+
+FRAMES = "study:frames"
+MEANS = "study:means"
+ERRORS_ASKED = "row errors asked"  # in this run
+SAME = 1e-6  # means and scales of another run of the same study differ by less, in units of the scale
+ALIKE = 1e-12  # what both sides work out from the agreement differs by less
+MOST_STEPS = 1000
+MOST_MEANS = 3
+
+
+def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
+    """Return why a question of the right form is not one that an honest run would ask, or None.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        What the owner approved.
+    query : Query
+        The question, whose form is valid.
+    kept : mapping of str to ndarray
+        What :func:`remembered` kept of earlier questions.
+    """
+    return (
+        out_of_range(query)
+        or _private_objection(agreement, query)
+        or _consensus_objection(agreement, query)
+        or _directions_objection(query)
+        or _frame_objection(agreement, query, kept)
+    )
+
+
+def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
+    """Return what later questions are held against, this one included."""
+    changed: dict[str, NDArray[Any]] = {}
+    d = len(query.arrays.get("mean", ()))
+    if query.name == "deviations":
+        means = kept.get(MEANS, np.zeros((0, d)))
+        if not _known(query.arrays["mean"], means):
+            changed[MEANS] = np.vstack([means, query.arrays["mean"]])
+    elif d:
+        frames = kept.get(FRAMES, np.zeros((0, 2, d)))
+        if not any(_same_frame(query, frame) for frame in frames):
+            changed[FRAMES] = np.concatenate([frames, [[query.arrays["mean"], query.arrays["scale"]]]])
+    if query.name == "row_errors":
+        changed[ERRORS_ASKED] = np.array([1 + int(kept.get(ERRORS_ASKED, np.zeros(1))[0])])
+    return changed
+
+
+def tidied(query: Query) -> Query:
+    """Return the question with numbers below 10^-30 as zeros: where all else is zero, they would round rows away."""
+    arrays = {}
+    for name, array in query.arrays.items():
+        tiny = np.abs(array) < SMALLEST
+        arrays[name] = np.where(tiny, 0.0, array) if name != "scale" and (tiny & (array != 0)).any() else array
+    return Query(query.name, arrays, query.scalars)
+
+
+def _private_objection(agreement: Agreement, query: Query) -> str | None:
+    privacy, d = agreement.privacy, len(agreement.features)
+    if query.name not in PRIVATE:
+        return None
+    if privacy is None:
+        return "the study that the owner approved releases nothing with noise."
+    if query.name not in planned_releases(privacy, d):
+        return "the mechanism that the owner approved does not release it."
+    for name, usual in (("centre", 0.0), ("scale", 1.0)):
+        if not np.array_equal(query.arrays[name], per_feature(name, privacy.get(name, usual), d)):
+            return f"its {name} is not the one that the agreement states."
+    if query.name == "private_lengths":
+        edges = length_edges(d)
+        same = query.arrays["edges"].shape == edges.shape and np.allclose(query.arrays["edges"], edges, rtol=ALIKE)
+        return None if same else "its lengths are not those of every private study."
+    clip = float(query.scalars["clip"])
+    stated = length_edges(d) if privacy.get("clip") is None else np.array([float(privacy["clip"])])
+    if not np.isclose(clip, stated, rtol=ALIKE, atol=0.0).any():
+        return "its clip is not the one that the agreement states, nor one of the lengths by which rows are counted."
+    offset = float(query.scalars.get("offset", OFFSET * clip))
+    return None if np.isclose(offset, OFFSET * clip, rtol=ALIKE, atol=0.0) else "its offset is not that of its clip."
+
+
+def _consensus_objection(agreement: Agreement, query: Query) -> str | None:
+    if query.name not in AVERAGED:
+        return None
+    if agreement.masked and not agreement.consensus_under_masks:
+        return "under masks, consensus steps tell of single sites, and the owner has not approved that by name."
+    if query.scalars["iteration"] == 0 and "start" not in query.arrays:
+        return "between institutions sites begin at a common point, and it brings none (init='warm', or an array)."
+    if int(query.scalars.get("steps", 0)) > MOST_STEPS:
+        return f"it asks for more than {MOST_STEPS} steps of descent."
+    return None
+
+
+def _directions_objection(query: Query) -> str | None:
+    for name in ("removed", "start"):
+        if name in query.arrays and (problem := not_orthonormal(name, query.arrays[name])) is not None:
+            return problem
+    if "directions" not in query.arrays:
+        return None
+    directions = query.arrays["directions"]
+    if query.name != "captured_variance":
+        return not_orthonormal("directions", directions)
+    lengths = np.linalg.norm(directions, axis=0)  # loadings may overlap
+    return None if np.all(np.abs(lengths - 1) <= ORTHONORMAL) else "directions must be of length one."
+
+
+def _frame_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
+    frames = _most_frames(agreement)
+    if query.name == "deviations":
+        means = kept.get(MEANS)
+        if means is not None and len(means) >= MOST_MEANS * frames and not _known(query.arrays["mean"], means):
+            return "deviations were asked about other means before, and a study has one."
+        return None
+    if query.name == "row_errors" and int(kept.get(ERRORS_ASKED, np.zeros(1))[0]) >= frames:
+        return "row errors are told once in a run, about the final loadings."
+    before = kept.get(FRAMES)
+    if before is None or "mean" not in query.arrays or len(before) < frames:
+        return None
+    if any(_same_frame(query, frame) for frame in before):
+        return None
+    return (
+        "rows were seen about other means and in other scales before, and a study has one frame. If the data were "
+        "changed, agree on a new study."
+    )
+
+
+def _most_frames(agreement: Agreement) -> int:
+    """Return how many frames a study may have: one, and without masks one more for each site that it may lose."""
+    if agreement.masked or agreement.on_dropout != "continue":
+        return 1
+    return 1 + len(agreement.sites) - agreement.min_sites
+
+
+def _known(mean: Array, means: Array) -> bool:
+    return any(np.array_equal(mean, before) for before in means)
+
+
+def _same_frame(query: Query, frame: Array) -> bool:
+    """Whether means and scales are those of a frame, but for the last digits of another machine's arithmetic."""
+    (mean, scale), (asked_mean, asked_scale) = frame, (query.arrays["mean"], query.arrays["scale"])
+    kept = np.isfinite(scale)
+    if not np.array_equal(kept, np.isfinite(asked_scale)):
+        return False
+    unit = np.maximum(scale[kept], np.abs(mean[kept]))
+    near_mean = np.abs(asked_mean - mean)[kept] <= SAME * unit
+    near_scale = np.abs(asked_scale[kept] - scale[kept]) <= SAME * scale[kept]
+    left_out = np.array_equal(asked_mean[~kept], mean[~kept])
+    return bool(near_mean.all() and near_scale.all() and left_out)

@@ -1,0 +1,41 @@
+"""What a private study is bound to before anything is released; coordinator and sites work it out alike."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+GRAM_MAX_FEATURES = 4096  # the upper triangle of the Gram matrix is then 67 MB
+OFFSET = 0.2  # the constant beside a row, relative to the clip: the number of rows costs 4 % of the noise
+LENGTHS = 49
+
+
+def mechanism_of(mechanism: str, d: int) -> str:
+    """Return which of the two ways a study spends its budget: ``gram`` or ``product``."""
+    if mechanism != "auto":
+        return mechanism
+    return "gram" if d <= GRAM_MAX_FEATURES else "product"  # the Gram matrix has less noise; its size decides
+
+
+def length_edges(d: int) -> Array:
+    """Return the lengths by which rows are counted where the clip is to be found. It will be one of them."""
+    return np.asarray(math.sqrt(d) * 2.0 ** np.linspace(-6, 6, LENGTHS))
+
+
+def per_feature(name: str, value: Any, d: int) -> Array:
+    """Return what is stated of each of d features, from one number or one a feature."""
+    array = np.asarray(value, np.float64)
+    if array.shape not in ((), (d,)) or not np.isfinite(array).all():
+        raise ValueError(f"The stated {name} must be one number or one a feature, {d} in all.")
+    return np.array(np.broadcast_to(array, (d,)))
+
+
+def planned_releases(privacy: Mapping[str, Any], d: int) -> frozenset[str]:
+    """Return the questions that a private study asks."""
+    mechanism = mechanism_of(str(privacy.get("mechanism", "auto")), d)
+    asked = {"private_gram"} if mechanism == "gram" else {"private_moments", "private_product"}
+    return frozenset(asked if privacy.get("clip") is not None else {*asked, "private_lengths"})

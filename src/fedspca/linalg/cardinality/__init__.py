@@ -1,0 +1,16 @@
+"""Sparse principal components of a symmetric matrix S that is known as a whole: the best loadings, and upper bounds.
+
+The problem is the maximum of the variance of span(w) over loadings w with at most ``k_j`` non-zeros in column j. It
+reads S alone: where S comes from, and who summed it, is not its concern.
+
+======================  ==========================================================================
+``selection``           the k largest of many scores, ties settled by a rule
+``beside``              one column beside the span of the others, refitted exactly on its support
+``column``              the search for one column: starts from every feature, power steps, swaps
+``polish``              all columns refitted together on supports that stay
+``joint``               the search for all columns: beams, sweeps, exchanges of pairs
+``fewest``              the fewest non-zeros that keep a share of the variance
+``bounds``              what no sparse loadings can exceed
+``branch``              branch and bound for one column, until proved or out of time
+======================  ==========================================================================
+"""

@@ -1,0 +1,131 @@
+"""One column beside the span of the others: what a support is worth, exactly."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.small import largest_eigenpairs
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_STACKED = 48  # size up to which eigenproblems are solved many at a time
+_HELD = 1e-8  # squared sine of the angle with the span, below which a direction counts as the span's
+
+
+class Column(NamedTuple):
+    """A sparse unit vector, by its support and its weights there, and the variance that it adds to a span."""
+
+    support: Index
+    weights: Array
+    gain: float
+
+
+@dataclass(frozen=True)
+class Beside:
+    """max of the variance that a k-sparse unit x adds to the span of an orthonormal basis B.
+
+    With P the projection off the span the gain is ``x' P S P x / x' P x``. Where loadings are to be orthogonal it is
+    ``x' S x`` over the x with ``B' x = 0``.
+    """
+
+    s: Array
+    basis: Array
+    orthogonal: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is no other column."""
+        return not self.basis.size
+
+    @cached_property
+    def deflated(self) -> Array:
+        """``P S P``."""
+        if self.alone:
+            return self.s
+        image = self.s @ self.basis
+        rest = image - self.basis @ (0.5 * (self.basis.T @ image))
+        touched = np.flatnonzero(self.basis.any(axis=1))  # few: the others are sparse
+        cross = rest @ self.basis[touched].T
+        left = self.s.copy()
+        left[:, touched] -= cross
+        left[touched, :] -= cross.T
+        return left
+
+    @cached_property
+    def size(self) -> float:
+        """The heaviest feature's variance: the scale of S."""
+        return float(self.s.diagonal().max()) or 1.0
+
+    def refit(self, supports: Index) -> tuple[Array, Array]:
+        """Argmax of the gain on each of m supports of k features: gains (m,) and unit weights (m, k).
+
+        A support that has no x to offer, since the span holds all of it, gains minus infinity.
+        """
+        blocks = self.deflated[supports[:, :, None], supports[:, None, :]]
+        if self.alone:
+            return _leading(blocks)
+        inside = self.basis[supports]
+        touched = inside.any(axis=(1, 2))
+        if not touched.any():
+            return _leading(blocks)
+        gains, weights = np.empty(len(supports)), np.empty(supports.shape)
+        if not touched.all():
+            gains[~touched], weights[~touched] = _leading(blocks[~touched])
+        constrained = self._orthogonal if self.orthogonal else self._free
+        gains[touched], weights[touched] = constrained(blocks[touched], inside[touched])
+        return gains, weights
+
+    def _orthogonal(self, blocks: Array, inside: Array) -> tuple[Array, Array]:
+        """Argmax of ``x' C x`` over unit x with ``u' x = 0``, for u the rows of the basis on the support."""
+        k = blocks.shape[1]
+        left = np.eye(k) - _projections(inside)
+        # lifted by the scale of S, what is orthogonal to u stands above the zeros that u leaves behind
+        gains, weights = _leading(left @ (blocks + self.size * np.eye(k)) @ left)
+        gains = np.where(gains > 0.5 * self.size, gains - self.size, -np.inf)
+        return gains, weights
+
+    def _free(self, blocks: Array, inside: Array) -> tuple[Array, Array]:
+        """Argmax of ``x' C x / x' (I - u u') x``: an eigenproblem once ``I - u u'`` is whitened."""
+        k = blocks.shape[1]
+        values, vectors = np.linalg.eigh(np.eye(k) - inside @ inside.transpose(0, 2, 1))
+        scale = np.where(values > _HELD, 1.0 / np.sqrt(np.maximum(values, _HELD)), 0.0)
+        white = vectors * scale[:, None, :]
+        gains, inner = _leading(white.transpose(0, 2, 1) @ blocks @ white)
+        weights = np.einsum("mij,mj->mi", white, inner)
+        sizes = np.linalg.norm(weights, axis=1, keepdims=True)
+        nothing = ~(values > _HELD).any(axis=1)
+        return np.where(nothing, -np.inf, gains), weights / np.maximum(sizes, 1e-300)
+
+    def column(self, support: Index) -> Column:
+        """Refit one support."""
+        gains, weights = self.refit(support[None, :])
+        return Column(support, weights[0], float(gains[0]))
+
+    def scores(self, column: Column) -> Array:
+        """A step along the gradient of the gain, long enough to be a power step."""
+        y = self.deflated[:, column.support] @ column.weights
+        if self.alone or self.orthogonal:
+            return np.asarray(y)
+        held = self.basis @ (self.basis[column.support].T @ column.weights)
+        return np.asarray(y / max(1.0 - float(held @ held), _HELD) + max(column.gain, 0.0) * held)
+
+
+def _projections(u: Array) -> Array:
+    """The projections on the column spaces of m matrices (m, k, q)."""
+    if u.shape[2] > 1:
+        return np.asarray(u @ np.linalg.pinv(u, rcond=1e-9))
+    sizes = np.einsum("mkq,mkq->m", u, u)[:, None, None]
+    return np.asarray((u @ u.transpose(0, 2, 1)) / np.maximum(sizes, 1e-300))
+
+
+def _leading(blocks: Array) -> tuple[Array, Array]:
+    """The largest eigenvalue of each symmetric block, and its eigenvector."""
+    if blocks.shape[1] > _STACKED:
+        pairs = [largest_eigenpairs(block, 1) for block in blocks]
+        return np.array([values[0] for values, _ in pairs]), np.array([vectors[:, 0] for _, vectors in pairs])
+    values, vectors = np.linalg.eigh(blocks)
+    return values[:, -1], vectors[:, :, -1]

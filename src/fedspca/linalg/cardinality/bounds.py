@@ -1,0 +1,213 @@
+"""What no sparse loadings can exceed: upper bounds on the variance that they capture, valid at every step.
+
+For orthonormal loadings the projection X = w w' has trace r, eigenvalues in [0, 1], and entries off the diagonal whose
+sizes add up to at most ``sum_j k_j - r``, because ``||w_j||_1^2 <= k_j``. So for any symmetric U with a zero diagonal
+and ``|U_ij| <= rho``::
+
+    tr(w' S w) <= sum_{i <= r} lambda_i(S + U) + rho (sum_j k_j - r).
+
+Loadings that need not be orthogonal span a projection on at most ``m = sum_j k_j`` features. Its entries off the
+diagonal add up to at most ``sqrt(r (m - 1) (m - r))``, by Cauchy and Schwarz: with that number the bound holds too.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.cardinality.column import row_bounds
+from fedspca.linalg.small import eigenpairs
+
+Array = NDArray[np.float64]
+Counts = tuple[int, ...]
+
+ROUNDING = 1e-12  # relative: what eigenvalues may be short by
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+_LINE_SEARCH = 14  # eigenproblems: the ratio of two ends of a bracket falls to 1e-3
+_CUBIC = 4e-10  # seconds for eigenvalues of order d are about this times d^3, and a little
+
+
+@dataclass(frozen=True)
+class Dual:
+    """A matrix U with a zero diagonal and ``|U_ij| <= rho``, and the bound that it proves.
+
+    ``tried`` holds rho and ``sum_{i <= r} lambda_i(S + U)`` of every U on the way: with another mass they prove other
+    bounds.
+    """
+
+    u: Array
+    rho: float
+    bound: float
+    tried: tuple[tuple[float, float], ...]
+
+    def for_mass(self, mass: float) -> float:
+        """The best bound that the matrices tried prove for loadings with this mass off the diagonal."""
+        return min(top + rho * mass for rho, top in self.tried) * (1.0 + ROUNDING)
+
+
+def off_diagonal(k: Counts, d: int, *, orthogonal: bool) -> float:
+    """The most that the sizes of entries off the diagonal of the projection on span(w) add up to."""
+    r = len(k)
+    m = min(sum(k), d) if not orthogonal else sum(k)
+    if orthogonal:
+        return float(m - r)
+    return math.sqrt(max(r * (m - 1) * (m - r), 0))
+
+
+def seconds_for(d: int) -> float:
+    """About how long the eigenvalues of a matrix of order d take."""
+    return 3e-5 + _CUBIC * d**3
+
+
+def top_sum(a: Array, r: int) -> float:
+    """The sum of the r largest eigenvalues."""
+    return float(np.linalg.eigvalsh(a)[-r:].sum())
+
+
+def cheap_bound(s: Array, k: Counts, *, orthogonal: bool) -> float:
+    """A bound that costs a partial sort: the largest row bounds, and the heaviest features' variances."""
+    heavy = np.sort(s.diagonal())[::-1]
+    within = float(heavy[: min(sum(k), len(s))].sum())  # the trace of S on all the supports
+    rows = sum(float(row_bounds(s, min(n, len(s))).max()) for n in _lengths(k, orthogonal=orthogonal))
+    return min(within, rows) * (1.0 + ROUNDING)
+
+
+def _lengths(k: Counts, *, orthogonal: bool) -> list[int]:
+    """Non-zeros of orthonormal columns with the same span: by Gram and Schmidt, if they are not orthogonal yet."""
+    return sorted(k) if orthogonal else [int(n) for n in np.cumsum(sorted(k))]
+
+
+def line_search(s: Array, r: int, mass: float) -> Dual:
+    """Min over rho of ``sum_{i <= r} lambda_i(soft(S, rho)) + rho mass``, S soft-thresholded off its diagonal."""
+    tops: dict[float, float] = {}
+
+    def at(rho: float) -> float:
+        tops[rho] = top_sum(s + _clipped(s, rho), r)
+        return tops[rho] + rho * mass
+
+    # nothing is gained beyond the largest entry, where what is left is the diagonal
+    low, high = 0.0, float(np.abs(s - np.diag(s.diagonal())).max(initial=0.0))
+    at(low), at(high)
+    one, two = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_one, at_two = at(one), at(two)
+    for _ in range(_LINE_SEARCH - 4):
+        if at_one < at_two:
+            high, two, at_two = two, one, at_one
+            one = high - _GOLDEN * (high - low)
+            at_one = at(one)
+        else:
+            low, one, at_one = one, two, at_two
+            two = low + _GOLDEN * (high - low)
+            at_two = at(two)
+    rho = min(tops, key=lambda rho: tops[rho] + rho * mass)
+    return Dual(_clipped(s, rho), rho, (tops[rho] + rho * mass) * (1.0 + ROUNDING), tuple(tops.items()))
+
+
+def several_bound(s: Array, r: int, mass: float) -> float:
+    """What r orthonormal loadings with this mass off the diagonal capture at most, by a line search."""
+    return line_search(s, r, mass).bound
+
+
+def penalised_bound(s: Array, lam: Array, value: float) -> float:
+    """What ``tr(w' S w) - sum_j lam_j ||w_j||_1`` is at most, over orthonormal w; ``-value`` is known to be reached.
+
+    With ``t_j = ||w_j||_1`` the trace is at most ``sum lambda_i(S + U) + rho sum_j (t_j^2 - 1)``. Whoever is as good as
+    what is known has ``t_j <= t``; for ``rho <= lam_j / (t + 1)`` what rho adds is at most ``lam_j (t_j - 1)``.
+    """
+    r, least = len(lam), float(lam.min())
+    dense = top_sum(s, r)
+    plain = (dense - float(lam.sum())) * (1.0 + math.copysign(ROUNDING, dense - float(lam.sum())))
+    if least <= 0.0:
+        return max(plain, -value)
+    t = min(math.sqrt(len(s)), max((dense + value - (float(lam.sum()) - least)) / least, 1.0))
+    rho = least / (t + 1.0) * (1.0 - 1e-9)
+    top = top_sum(s + _clipped(s, rho), r)
+    return max(min(plain, top - float(lam.sum()) + ROUNDING * abs(top)), -value)
+
+
+def _clipped(s: Array, rho: float) -> Array:
+    """``-clip(S, -rho, rho)`` off the diagonal."""
+    u = -np.clip(s, -rho, rho)
+    np.fill_diagonal(u, 0.0)
+    return u
+
+
+def tightened(
+    s: Array, r: int, mass: float, dual: Dual, near: Array, until: float, deadline: float, *, every: int = 5
+) -> Dual:
+    """Min over U of the bound, by alternating directions on the semidefinite problem that it is the dual of.
+
+    The problem is the maximum of ``<S, X>`` over X with eigenvalues in [0, 1], trace r and off-diagonal mass. It starts
+    at the projection ``near`` of the loadings found, and at the U of a line search. Any U on the way proves a bound;
+    the best is kept. It ends below ``until``, at the deadline, or when it has settled.
+    """
+    scale = float(np.abs(s).max()) or 1.0
+    step = _step(s, r)
+    z, y = near.copy(), -dual.u / step
+    best, last = dual, math.inf
+    for number in range(1, 100_000):
+        x = _fantope(z - y + s / step, r)
+        z_new = _within_mass(x + y, mass)
+        y += x - z_new
+        np.fill_diagonal(y, 0.0)
+        primal, change = float(np.linalg.norm(x - z_new)), float(np.linalg.norm(z_new - z))
+        z = z_new
+        if number % every == 0:
+            u = -step * y
+            rho = float(np.abs(u).max(initial=0.0))
+            top = top_sum(s + u, r)
+            bound = (top + rho * mass) * (1.0 + ROUNDING)
+            if bound < best.bound:
+                best = Dual(u, rho, bound, (*dual.tried, (rho, top)))
+            if best.bound <= until or max(primal, change) < 1e-7 or time.monotonic() > deadline:
+                break
+            if number % (20 * every) == 0:
+                if best.bound > last - 1e-7 * scale:
+                    break
+                last = best.bound
+        if number % 10 == 0:  # keep the two residuals alike
+            factor = 2.0 if primal > 5.0 * change else 0.5 if change > 5.0 * primal else 1.0
+            step, y = step * factor, y / factor
+    return best
+
+
+def _step(s: Array, r: int) -> float:
+    """A step in the units of S: about the size of its entries."""
+    return float(np.linalg.norm(s) / math.sqrt(max(r, 1))) / 2.0 or 1.0
+
+
+def _fantope(a: Array, r: int) -> Array:
+    """Argmin ``||X - A||`` over X with eigenvalues in [0, 1] and trace r."""
+    values, vectors = eigenpairs(a)
+    low, high = float(values[0]) - 1.0, float(values[-1])
+    for _ in range(60):
+        theta = 0.5 * (low + high)
+        if float(np.clip(values - theta, 0.0, 1.0).sum()) > r:
+            low = theta
+        else:
+            high = theta
+    sizes = np.clip(values - 0.5 * (low + high), 0.0, 1.0)
+    keep = sizes > 0.0
+    return np.asarray((vectors[:, keep] * sizes[keep]) @ vectors[:, keep].T)
+
+
+def _within_mass(a: Array, mass: float) -> Array:
+    """Argmin ``||Z - A||`` over Z whose entries off the diagonal have sizes that add up to at most the mass."""
+    own = a.diagonal().copy()
+    sizes = np.abs(a)
+    np.fill_diagonal(sizes, 0.0)
+    total = float(sizes.sum())
+    if total <= mass:
+        return a.copy()
+    low, high = 0.0, float(sizes.max())
+    for _ in range(50):
+        cut = 0.5 * (low + high)
+        if float(np.maximum(sizes - cut, 0.0).sum()) > mass:
+            low = cut
+        else:
+            high = cut
+    z = np.sign(a) * np.maximum(sizes - high, 0.0)
+    np.fill_diagonal(z, own)
+    return np.asarray(z)

@@ -1,0 +1,201 @@
+"""The search for one sparse column: starts from every feature that can still win, power steps, refits, swaps."""
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fedspca.linalg.cardinality.beside import Beside, Column
+from fedspca.linalg.cardinality.selection import TIE, heaviest, ranked
+from fedspca.linalg.cardinality.tuning import Tuning
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_GAIN = 1e-11  # relative: what less than this gains is rounding
+_COPY = 1e-8  # of the largest variance: features whose entries differ by less are copies of each other
+
+
+def row_bounds(s: Array, k: int) -> Array:
+    """``b_j``, the sum of the k largest ``|S_ji|`` of row j.
+
+    If feature j carries the largest weight of the best k-sparse unit x, then
+    ``x' S x = sum_i S_ji x_i / x_j <= b_j``.
+    """
+    d = len(s)
+    sizes = np.abs(s)
+    return np.asarray((np.partition(sizes, d - k, axis=1)[:, d - k :] if k < d else sizes).sum(axis=1))
+
+
+def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = None, n: int = 1) -> list[Column]:
+    """Argmax of the variance that a k-sparse column adds to a span: the n best local optima found, best first.
+
+    Starts are the rows of ``P S P``, one a feature, and the columns of ``starts``. A feature whose row
+    bound is below what has been reached does not start: without other columns, or with supports apart from theirs, it
+    cannot carry the largest weight of anything better.
+    """
+    d = len(beside.s)
+    k = min(k, d)
+    bounds = row_bounds(beside.deflated, k)
+    order = np.argsort(-bounds, kind="stable")
+    first, later = order[: tuning.first_wave], order[tuning.first_wave :]
+    supports = _settled(
+        beside, beside.deflated[first] if starts is None else _stacked(beside, first, starts), k, tuning
+    )
+    found = _refitted(beside, supports, tuning)
+    if found:
+        later = later[bounds[later] > found[0].gain * (1.0 + TIE)]
+    if len(later):
+        more = [
+            _settled(beside, beside.deflated[np.sort(part)], k, tuning)
+            for part in np.array_split(later, -(-len(later) // tuning.chunk))
+        ]
+        found = _refitted(beside, np.unique(np.vstack([supports, *more]), axis=0), tuning)
+    climbs = max(n, tuning.climbs if beside.alone else tuning.climbs // 3)
+    climbed = _distinct([climb(beside, column, tuning) for column in found[:climbs]])
+    known = {tuple(column.support) for column in climbed}
+    return (climbed + [column for column in found if tuple(column.support) not in known])[:n]
+
+
+def climb(beside: Beside, column: Column, tuning: Tuning) -> Column:
+    """Ascend from a refitted support: by power steps while they gain, then by swaps of two features."""
+    for _ in range(tuning.steps):
+        k = len(column.support)
+        scores = beside.scores(column)
+        proposed = heaviest(np.abs(scores)[None, :], k)
+        better = _better(beside, column, proposed) if (proposed[0] != column.support).any() else None
+        if better is None:
+            better = _better(beside, column, _promising_swaps(beside, column, scores, tuning.swaps))
+        if better is None:
+            break
+        column = better
+    return column
+
+
+def best_replacement(beside: Beside, support: Index, feature: int) -> Column | None:
+    """The best column with a feature replaced by another one; None where there is no other."""
+    outside = np.ones(len(beside.s), dtype=bool)
+    outside[support] = False
+    others = np.flatnonzero(outside)
+    if not len(others):
+        return None
+    kept = np.repeat(support[support != feature][None, :], len(others), axis=0)
+    supports = np.sort(np.hstack([kept, others[:, None]]), axis=1)
+    gains, weights = beside.refit(supports)
+    at = _winner(gains, supports)
+    return Column(supports[at], weights[at], float(gains[at])) if np.isfinite(gains[at]) else None
+
+
+def _stacked(beside: Beside, features: Index, starts: Array) -> Array:
+    return np.vstack([beside.deflated[features], starts.T])
+
+
+def _settled(beside: Beside, rows: Array, k: int, tuning: Tuning) -> Index:
+    """The distinct supports at which truncated power steps arrive from dense rows."""
+    supports = heaviest(np.abs(rows), k)
+    weights = np.take_along_axis(rows, supports, axis=1)
+    moving, ended = np.arange(len(rows)), np.array(supports)
+    for _ in range(tuning.power_steps):
+        images = _sparse_rows(supports, weights, len(beside.s)) @ beside.deflated
+        after = heaviest(np.abs(images), k)
+        ended[moving] = after
+        moved = (after != supports).any(axis=1)
+        if not moved.any():
+            break
+        moving, supports, images = moving[moved], after[moved], images[moved]
+        weights = np.take_along_axis(images, supports, axis=1)
+        weights /= np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-300)
+    return np.unique(ended, axis=0)
+
+
+def _sparse_rows(supports: Index, weights: Array, d: int) -> sp.csr_array:
+    """M sparse rows of d entries, by their supports (m, k) and the weights there."""
+    m, k = supports.shape
+    return sp.csr_array((weights.ravel(), supports.ravel(), np.arange(0, m * k + 1, k)), shape=(m, d))
+
+
+def _refitted(beside: Beside, supports: Index, tuning: Tuning) -> list[Column]:
+    """The best supports, refitted, best first. Of many, those whose blocks have the largest norms are."""
+    if len(supports) > tuning.refits:
+        images = _sparse_rows(supports, np.ones(supports.shape), len(beside.s)) @ np.square(beside.deflated)
+        norms = np.take_along_axis(images, supports, axis=1).sum(axis=1)
+        supports = supports[ranked(norms, supports)[: tuning.refits]]
+    gains, weights = beside.refit(supports)
+    order = [at for at in ranked(gains, supports) if np.isfinite(gains[at])]
+    return [Column(supports[at], weights[at], float(gains[at])) for at in order]
+
+
+def _better(beside: Beside, column: Column, supports: Index) -> Column | None:
+    """The best of some supports, if it gains."""
+    if not len(supports):
+        return None
+    gains, weights = beside.refit(supports)
+    at = _winner(gains, supports)
+    if not gains[at] > column.gain + _GAIN * abs(column.gain):
+        return None
+    return Column(supports[at], weights[at], float(gains[at]))
+
+
+def _winner(gains: Array, supports: Index) -> int:
+    """The position of the largest gain; of gains that are equal up to ``TIE``, that with the lowest features."""
+    top = float(gains.max())
+    tied = np.flatnonzero(gains >= top - TIE * abs(top)) if np.isfinite(top) else np.array([0])
+    return int(min(tied, key=lambda at: tuple(supports[at])) if len(tied) > 1 else tied[0])
+
+
+def _promising_swaps(beside: Beside, column: Column, scores: Array, n: int) -> Index:
+    """The n supports with one feature exchanged that promise most.
+
+    With entry i of x gone and feature j let in, the best combination of what is left and of the new coordinate is an
+    eigenproblem of order two, from figures at hand, as if the span of the others were out of reach.
+    """
+    s, (support, x, gain) = beside.deflated, column
+    outside = np.ones(len(s), dtype=bool)
+    outside[support] = False
+    rest = np.flatnonzero(outside)
+    if not len(rest):
+        return np.empty((0, len(support)), dtype=np.intp)
+    weight = np.minimum(x * x, 1.0 - 1e-12)
+    left = 1.0 - weight
+    own = s.diagonal()
+    kept = (gain - 2.0 * x * scores[support] + weight * own[support]) / left
+    cross = (scores[rest] - x[:, None] * s[support[:, None], rest]) / np.sqrt(left)[:, None]
+    if len(support) == 1:
+        kept, cross = np.zeros(1), np.zeros((1, len(rest)))
+    half = 0.5 * (kept[:, None] - own[rest])
+    promised = own[rest] + half + np.sqrt(half * half + cross * cross)
+    n = min(n, promised.size)
+    chosen = np.argpartition(promised, promised.size - n, axis=None)[promised.size - n :]
+    gone, come = np.divmod(np.sort(chosen), len(rest))
+    swapped = np.repeat(support[None, :], n, axis=0)
+    swapped[np.arange(n), gone] = rest[come]
+    swapped.sort(axis=1)
+    return swapped
+
+
+def lowest(beside: Beside, column: Column) -> Column:
+    """The same gain on lower features, where others are copies of those named, up to their sign.
+
+    Which of two equal features is named is then a rule, and does not hang on rounding.
+    """
+    sizes = np.abs(beside.deflated[:, column.support])
+    own = beside.deflated.diagonal()
+    for at in reversed(range(len(column.support))):
+        feature = column.support[at]
+        apart = np.abs(sizes[:feature] - sizes[feature])
+        apart[:, at] = np.abs(own[:feature] - own[feature])
+        alike = apart.max(axis=1) <= _COPY * beside.size
+        alike[column.support[:at]] = False
+        copies = np.flatnonzero(alike)
+        for other in copies:
+            there = beside.column(np.sort(np.where(column.support == feature, other, column.support)))
+            if there.gain >= column.gain * (1.0 - TIE):
+                return lowest(beside, there)
+    return column
+
+
+def _distinct(columns: list[Column]) -> list[Column]:
+    """Columns by decreasing gain, one for each support."""
+    if not columns:
+        return []
+    order = ranked(np.array([column.gain for column in columns]), np.array([column.support for column in columns]))
+    return [columns[at] for at in order]

@@ -1,0 +1,92 @@
+"""The fewest non-zeros that keep a share of the variance."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.cardinality.joint import best_loadings
+from fedspca.linalg.cardinality.polish import Fit, nearest_orthogonal, refit_orthogonal
+from fedspca.linalg.cardinality.tuning import Tuning
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_ENTRIES = 24  # entries that are tried, by what leaving them out costs to first order, before elimination ends
+
+
+def fewest_nonzeros(s: Array, r: int, target: float, *, tuning: Tuning, starts: Iterable[Array]) -> Fit | None:
+    """Argmin of ``||w||_0`` over orthonormal w (d x r) with ``tr(w' S w) >= target``; None if no start reaches it.
+
+    Starts are the caller's, and the loadings with the fewest non-zeros a column, all columns alike, that reach the
+    target. Each loses entries one after another as long as what is left, refitted, reaches it.
+    """
+    feasible = [refit_orthogonal(s, w) for w in starts]
+    feasible = [fit for fit in feasible if fit.variance >= target]
+    alike = _alike(s, r, target, tuning, max((_longest(fit) for fit in feasible), default=len(s)))
+    if alike is not None:
+        feasible.append(alike)
+    return min((eliminated(s, fit, target) for fit in feasible), key=_sparsest_first, default=None)
+
+
+def eliminated(s: Array, fit: Fit, target: float) -> Fit:
+    """Backward elimination: leave out entries while what is left, refitted, captures the target.
+
+    Many go at a time while that succeeds; in the end one by one.
+    """
+    size = max(1, int(np.count_nonzero(fit.w)) // 8)
+    while True:
+        order = _by_loss(s, fit.w)
+        fewer = _without(s, fit.w, order[:size], target) if len(order) > size else None
+        if fewer is None and size == 1:
+            tried = (_without(s, fit.w, order[at : at + 1], target) for at in range(1, min(_ENTRIES, len(order))))
+            fewer = next((one for one in tried if one is not None), None)
+            if fewer is None:
+                return fit
+        if fewer is None:
+            size = max(1, size // 2)
+        else:
+            fit = fewer
+
+
+def _without(s: Array, w: Array, entries: Index, target: float) -> Fit | None:
+    """W without some entries, refitted; None where that has no orthonormal columns or falls short."""
+    left = w.copy()
+    left.flat[entries] = 0.0
+    if not left.any(axis=0).all():
+        return None
+    after = nearest_orthogonal(s, left)
+    return after if after is not None and after.variance >= target else None
+
+
+def _by_loss(s: Array, w: Array) -> Index:
+    """Places of the non-zeros, flat, those first whose absence costs least to first order."""
+    values = np.einsum("ij,ij->j", w, s @ w)
+    places = np.flatnonzero(w)
+    loss = (w * w * np.maximum(values, 0.0)).ravel()[places]
+    return places[np.argsort(np.round(loss / max(float(loss.max(initial=0.0)), 1e-300), 9), kind="stable")]
+
+
+def _alike(s: Array, r: int, target: float, tuning: Tuning, most: int) -> Fit | None:
+    """Loadings with the fewest non-zeros a column, all columns alike, that capture the target, by bisection."""
+    found, low, high = None, 0, min(most, len(s))
+    while low + 1 < high or (found is None and low < high):
+        k = max(low + 1, (low + high) // 2) if found is not None or low else high
+        fit = best_loadings(s, (k,) * r, orthogonal=True, tuning=tuning)
+        if fit.variance >= target:
+            found, high = fit, k
+        elif k == high:
+            return found
+        else:
+            low = k
+        if found is not None and high - low <= 1:
+            break
+    return found
+
+
+def _longest(fit: Fit) -> int:
+    return int(np.count_nonzero(fit.w, axis=0).max())
+
+
+def _sparsest_first(fit: Fit) -> tuple[int, float]:
+    return int(np.count_nonzero(fit.w)), -fit.variance

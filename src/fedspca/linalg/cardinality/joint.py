@@ -1,0 +1,336 @@
+"""The search for all columns together: one after another from different starts, then in turn, then in pairs."""
+
+from collections.abc import Iterable
+from itertools import combinations, islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.cardinality.beside import Beside, Column
+from fedspca.linalg.cardinality.column import best_columns, best_replacement, climb, lowest
+from fedspca.linalg.cardinality.polish import (
+    Fit,
+    captured,
+    nearest_orthogonal,
+    orthonormal_basis,
+    refit_free,
+    refit_orthogonal,
+)
+from fedspca.linalg.cardinality.selection import TIE, heaviest
+from fedspca.linalg.cardinality.tuning import Tuning
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+Counts = tuple[int, ...]
+
+_GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
+_FEW = 6  # features that may enter a column, and as many that may leave it, whose swaps are weighed
+
+
+def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, starts: Iterable[Array] = ()) -> Fit:
+    """Argmax of the variance of span(w) over unit columns with ``||w_j||_0 <= k_j``, orthonormal if asked.
+
+    Parameters
+    ----------
+    s : ndarray of shape (d, d)
+        Symmetric, positive semidefinite.
+    k : tuple of int
+        The most non-zeros of each column.
+    orthogonal : bool
+        Whether ``w' w = I``.
+    tuning : Tuning
+        How much is tried.
+    starts : iterable of ndarray of shape (d, r)
+        Dense loadings, such as rotations of the leading eigenvectors, to begin from as well.
+    """
+    k = tuple(min(kj, len(s)) for kj in k)
+    dense = list(starts)
+    if len(k) == 1:
+        given = np.hstack(dense) if dense else None
+        alone = Beside(s, np.zeros((len(s), 0)), orthogonal)
+        column = lowest(alone, best_columns(alone, k[0], tuning, given)[0])
+        return Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain)
+    first = [_swept(s, fit, k, orthogonal, tuning, sweeps=1) for fit in _first(s, k, orthogonal, tuning, dense)]
+    last = [_swept(s, fit, k, orthogonal, tuning, sweeps=tuning.sweeps) for fit in _best(first, tuning.finalists)]
+    if not tuning.handovers:
+        return _finished(s, _best(last, 1)[0], orthogonal)
+    best = _handed_over(s, _best(last, 1)[0], k, orthogonal, tuning)
+    best = _exchanged(s, _swapped(s, best, k, orthogonal, tuning), k, orthogonal, tuning)
+    return _finished(s, best, orthogonal)
+
+
+def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> list[Fit]:
+    """Points to begin from: columns by deflation, and out of a pool of supports; for orthogonal ones what is near."""
+    cut = [_cut(w, k) for w in dense]
+    free = _beam(s, k, False, tuning) + _pooled(s, k, cut, tuning)
+    if not orthogonal:
+        return _best(free, 2 * tuning.beam)
+    near = [nearest_orthogonal(s, w, rough=True) for w in [fit.w for fit in _best(free, 2 * tuning.beam)] + cut]
+    return _best(_beam(s, k, True, tuning) + [fit for fit in near if fit is not None], 2 * tuning.beam)
+
+
+def _pooled(s: Array, k: Counts, cut: list[Array], tuning: Tuning) -> list[Fit]:
+    """Columns out of a pool: any of its supports first, then those that add most beside what is there.
+
+    The pool holds the supports of the dense starts, cut off, and of the best single columns.
+    """
+    d, size = len(s), max(k)
+    if min(k) < size:
+        return []
+    alone = Beside(s, np.zeros((d, 0)), orthogonal=False)
+    given = [np.flatnonzero(column) for w in cut for column in w.T]
+    single = [column.support for column in best_columns(alone, size, tuning, n=tuning.beam)]
+    pool = np.unique([support for support in given + single if len(support) == size], axis=0)[: tuning.pool]
+    points = []
+    for support in pool:
+        w, variance = _with(np.zeros((d, 1)), 0, alone.column(support)), 0.0
+        variance = captured(s, w)
+        for j in range(1, len(k)):
+            gains, weights = Beside(s, orthonormal_basis(w), orthogonal=False).refit(pool)
+            at = int(np.argmax(gains))
+            column = Column(pool[at], weights[at], float(gains[at]))
+            w = _with(np.hstack([w, np.zeros((d, 1))]), j, column)
+            variance += column.gain
+        if np.isfinite(variance):
+            points.append(Fit(w, variance))
+    return _best(points, tuning.beam)
+
+
+def _beam(s: Array, k: Counts, orthogonal: bool, tuning: Tuning) -> list[Fit]:
+    """Columns one after another, each beside those before it; several ways are kept at a time."""
+    kept = [Fit(np.zeros((len(s), 0)), 0.0)]
+    for j, kj in enumerate(k):
+        width = max(tuning.beam // 2, 1) if j else tuning.beam
+        longer = []
+        for w, variance in kept:
+            beside = Beside(s, orthonormal_basis(w), orthogonal)
+            longer += [
+                Fit(_with(np.hstack([w, np.zeros((len(s), 1))]), j, column), variance + column.gain)
+                for column in best_columns(beside, kj, tuning, n=tuning.branches if j else width)
+            ]
+            if not longer:  # the features are used up
+                longer.append(Fit(np.hstack([w, _unused(s, w)]), variance))
+        kept = _best(longer, tuning.beam)
+    return kept
+
+
+def _swept(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning, *, sweeps: int) -> Fit:
+    """Update columns in turn, then all together on their supports, until nothing gains."""
+    fit = _refit(s, fit, orthogonal)
+    for _ in range(sweeps):
+        before = fit.variance
+        for j in range(len(k)):
+            fit = _updated(s, fit, j, k[j], orthogonal, tuning, everywhere=sweeps > 1)
+        fit = _stepped(s, _refit(s, fit, orthogonal), k, orthogonal)
+        if fit.variance <= before * (1.0 + _GAIN):
+            break
+    return fit
+
+
+def _updated(s: Array, fit: Fit, j: int, kj: int, orthogonal: bool, tuning: Tuning, *, everywhere: bool) -> Fit:
+    """Column j found anew beside the others: from where it is or, ``everywhere``, from every feature."""
+    beside = Beside(s, orthonormal_basis(np.delete(fit.w, j, axis=1)), orthogonal)
+    support = np.flatnonzero(fit.w[:, j])
+    if len(support) < kj:  # let in what lies nearest
+        scores = np.abs(beside.deflated @ fit.w[:, j])
+        scores[support] = scores.max() + 1.0
+        support = heaviest(scores[None, :], kj)[0]
+    here = beside.column(support)
+    found = [climb(beside, here, tuning)] if np.isfinite(here.gain) else []
+    if everywhere:
+        found += best_columns(beside, kj, tuning)
+    others = captured(s, beside.basis) if beside.basis.shape[1] else 0.0
+    best = max(found, key=lambda column: column.gain, default=None)
+    if best is None or others + best.gain <= fit.variance * (1.0 + _GAIN):
+        return fit
+    return Fit(_with(fit.w.copy(), j, best), others + best.gain)
+
+
+def _stepped(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
+    """A gradient step of all columns at once, cut off and refitted, where that gains.
+
+    Orthogonal columns that overlap hold each other: one at a time cannot move.
+    """
+    if not orthogonal:
+        return fit
+    image = s @ fit.w
+    inner = fit.w.T @ image
+    weight = np.maximum(inner.diagonal(), 1e-3 * float(np.abs(inner).max()) + 1e-300)
+    moved = nearest_orthogonal(s, _cut(fit.w + (image - fit.w @ inner) / weight, k), rough=True)
+    return moved if moved is not None and moved.variance > fit.variance * (1.0 + _GAIN) else fit
+
+
+def _handed_over(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
+    """Let each feature leave its column for another one, whichever gains, until none does.
+
+    A feature that two columns want stays with the one that was found first: sweeps alone cannot hand it over.
+    """
+    for _ in range(tuning.sweeps):
+        better = max((_handover(s, fit, i, k, orthogonal, tuning) for i in range(len(k))), key=lambda one: one.variance)
+        if better.variance <= fit.variance * (1.0 + _GAIN):
+            break
+        fit = _swept(s, better, k, orthogonal, tuning, sweeps=2)
+    return fit
+
+
+def _handover(s: Array, fit: Fit, i: int, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
+    """The best of: column i without one of its features, and then each other column in turn, and then i, updated."""
+    best = fit
+    beside = Beside(s, orthonormal_basis(np.delete(fit.w, i, axis=1)), orthogonal)
+    support = np.flatnonzero(fit.w[:, i])
+    for feature in support:
+        without = best_replacement(beside, support, int(feature))
+        if without is None:
+            continue
+        w = _with(fit.w.copy(), i, without)
+        for j in range(len(k)):
+            if j == i or fit.w[feature, j]:
+                continue
+            others = orthonormal_basis(np.delete(w, j, axis=1))
+            there = Beside(s, others, orthogonal)
+            support_j = np.flatnonzero(fit.w[:, j])
+            mine = there.column(support_j) if len(support_j) else None
+            if mine is None or not np.isfinite(mine.gain):
+                continue
+            took = climb(there, mine, tuning)
+            value = float(np.vdot(others, s @ others)) + took.gain
+            if value > best.variance:
+                best = Fit(_with(w.copy(), j, took), value)
+    return best
+
+
+def _swapped(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
+    """Swap one feature of one column and refit all columns together, while that gains.
+
+    Columns whose supports overlap answer to each other: what a swap is worth shows only once all have moved.
+    """
+    for _ in range(tuning.sweeps):
+        refitted = [_refitted(s, w, orthogonal) for w in _promising_swaps(s, fit.w, tuning.swaps)]
+        best = max((one for one in refitted if one is not None), key=lambda one: one.variance, default=fit)
+        if best.variance <= fit.variance * (1.0 + _GAIN):
+            break
+        fit = _swept(s, best, k, orthogonal, tuning, sweeps=2)
+    return fit
+
+
+def _promising_swaps(s: Array, w: Array, n: int) -> list[Array]:
+    """The n points with one feature exchanged that promise most, by what entering gains and leaving costs."""
+    image = s @ w
+    inner = w.T @ image
+    own = np.maximum(inner.diagonal(), 1e-300)
+    room = np.maximum(own - s.diagonal()[:, None], 1e-2 * own)
+    enter = np.where(w == 0.0, np.square(image - w @ inner) / room, -np.inf)
+    leave = np.where(w != 0.0, np.square(w) * own, np.inf)
+    few = min(_FEW, len(s))
+    found = []
+    for j in range(w.shape[1]):
+        come, gone = np.argsort(-enter[:, j], kind="stable")[:few], np.argsort(leave[:, j], kind="stable")[:few]
+        pairs = [(enter[f, j] - leave[i, j], j, int(i), int(f)) for f in come for i in gone]
+        found += [pair for pair in pairs if np.isfinite(pair[0])]
+    found.sort(key=lambda pair: -pair[0])
+    return [_exchange(w, j, i, f) for _, j, i, f in found[:n]]
+
+
+def _exchange(w: Array, j: int, gone: int, come: int) -> Array:
+    z = w.copy()
+    z[come, j], z[gone, j] = z[gone, j], 0.0
+    return z
+
+
+def _refitted(s: Array, w: Array, orthogonal: bool) -> Fit | None:
+    return nearest_orthogonal(s, w, rough=True) if orthogonal else refit_free(s, w, rough=True)
+
+
+def _exchanged(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
+    """Give up two columns and find them anew, in either order, from several starts; keep what gains."""
+    if len(k) == 2:  # they have been found so
+        return fit
+    for pair in islice(combinations(range(len(k)), 2), tuning.pairs):
+        better = _pair(s, fit, pair, k, orthogonal, tuning)
+        if better.variance > fit.variance * (1.0 + _GAIN):
+            fit = _swept(s, better, k, orthogonal, tuning, sweeps=tuning.sweeps)
+    return fit
+
+
+def _pair(s: Array, fit: Fit, pair: tuple[int, int], k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
+    """The best of some ways to find two columns anew beside the others."""
+    others = np.delete(fit.w, pair, axis=1)
+    base = captured(s, others) if others.shape[1] else 0.0
+    beside, best = Beside(s, orthonormal_basis(others), orthogonal), fit
+    for one, two in (pair, pair[::-1]):
+        for first in best_columns(beside, k[one], tuning, n=tuning.branches):
+            w = _with(fit.w.copy(), one, first)
+            then = Beside(s, orthonormal_basis(np.delete(w, two, axis=1)), orthogonal)
+            for second in best_columns(then, k[two], tuning):
+                value = base + first.gain + second.gain
+                if value > best.variance:
+                    best = Fit(_with(w, two, second), value)
+        if k[one] == k[two]:
+            break
+    return best
+
+
+def _finished(s: Array, fit: Fit, orthogonal: bool) -> Fit:
+    """The same supports, or equal ones by the rule, refitted to the last digits; no column is empty."""
+    w = _refit(s, _named(s, fit, orthogonal), orthogonal, rough=False).w
+    for j in np.flatnonzero(~w.any(axis=0)):
+        w[:, [j]] = _unused(s, w)
+    return Fit(w, captured(s, w))
+
+
+def _named(s: Array, fit: Fit, orthogonal: bool) -> Fit:
+    """The same variance with the lowest of equal features named."""
+    w = fit.w.copy()
+    for j in range(w.shape[1]):
+        beside = Beside(s, orthonormal_basis(np.delete(w, j, axis=1)), orthogonal)
+        support = np.flatnonzero(w[:, j])
+        if not len(support):
+            continue
+        here = beside.column(support)
+        there = lowest(beside, here)
+        if (there.support != support).any():
+            w = _with(w, j, there)
+    changed = bool(((w != 0.0) != (fit.w != 0.0)).any())
+    after = _refit(s, Fit(w, captured(s, w)), orthogonal) if changed else fit
+    return after if after.variance >= fit.variance * (1.0 - TIE) else fit
+
+
+def _refit(s: Array, fit: Fit, orthogonal: bool, *, rough: bool = True) -> Fit:
+    """All columns together on their supports, where that gains."""
+    after = refit_orthogonal(s, fit.w, rough=rough) if orthogonal else refit_free(s, fit.w, rough=rough)
+    return after if after.variance >= fit.variance * (1.0 - 1e-12) else fit
+
+
+def _with(w: Array, j: int, column: Column) -> Array:
+    w[:, j] = 0.0
+    w[column.support, j] = column.weights
+    return w
+
+
+def _unused(s: Array, w: Array) -> Array:
+    """The heaviest feature that no column names."""
+    own = np.where(w.any(axis=1), -1.0, s.diagonal())
+    x = np.zeros((len(s), 1))
+    x[np.argmax(own)] = 1.0
+    return x
+
+
+def _cut(w: Array, k: Counts) -> Array:
+    """The k_j largest entries of each column, of unit norm."""
+    z = np.zeros_like(w)
+    for j, kj in enumerate(k):
+        top = heaviest(np.abs(w[:, j])[None, :], kj)[0]
+        z[top, j] = w[top, j]
+    return np.asarray(z / np.maximum(np.linalg.norm(z, axis=0), 1e-300))
+
+
+def _best(fits: list[Fit], n: int) -> list[Fit]:
+    """The n best points with different sets of supports; equal ones go by their features, lowest first."""
+    kept: list[tuple[list[tuple[int, ...]], Fit]] = []
+    for fit in sorted(fits, key=lambda fit: -fit.variance):
+        features = sorted(tuple(support.tolist()) for support in fit.supports)
+        if all(features != known for known, _ in kept):
+            kept.append((features, fit))
+    top = [(features, fit) for features, fit in kept if fit.variance >= kept[0][1].variance * (1.0 - TIE)]
+    top.sort(key=lambda pair: pair[0])
+    return [fit for _, fit in top + kept[len(top) :]][:n]

@@ -1,0 +1,110 @@
+"""All columns refitted together, on supports that stay as they are."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.cardinality.beside import Beside
+from fedspca.linalg.newton import Surrogate, polish
+from fedspca.linalg.quadratic import DenseQuadratic
+from fedspca.linalg.small import eigenpairs
+from fedspca.linalg.sparse_stiefel import retract
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_NEWTON_TOL, _NEWTON_STEPS = 1e-11, 40
+_ROUGH_TOL, _ROUGH_STEPS = 1e-4, 3
+_STILL, _SWEEPS = 1e-14, 300  # a sweep that gains less, of the variance, is the last
+_ROUGH_STILL, _ROUGH_SWEEPS = 1e-5, 4  # where points are only to be ranked
+
+
+class Fit(NamedTuple):
+    """Loadings w (d x r) and the variance that their span captures."""
+
+    w: Array
+    variance: float
+
+    @property
+    def supports(self) -> tuple[Index, ...]:
+        """The features of each column."""
+        return tuple(np.flatnonzero(column) for column in self.w.T)
+
+
+def orthonormal_basis(w: Array) -> Array:
+    """An orthonormal basis of span(w), of as many columns as w has independent ones."""
+    w = w[:, w.any(axis=0)]
+    if w.shape[1] == 0:
+        return w
+    if w.shape[1] == 1:
+        return np.asarray(w / np.linalg.norm(w))
+    values, vectors = eigenpairs(w.T @ w)
+    keep = values > 1e-12 * values[-1]
+    return np.asarray(np.linalg.qr(w @ (vectors[:, keep] / np.sqrt(values[keep])))[0])
+
+
+def captured(s: Array, w: Array) -> float:
+    """``tr((w' w)^+ w' S w)``, the variance that span(w) captures."""
+    basis = orthonormal_basis(w)
+    return float(np.vdot(basis, s @ basis))
+
+
+def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
+    """Argmax of ``tr(w' S w)`` over orthonormal w on the supports of w: Newton steps on the sparse Stiefel manifold."""
+    tol, steps = (_ROUGH_TOL, _ROUGH_STEPS) if rough else (_NEWTON_TOL, _NEWTON_STEPS)
+    rows = np.flatnonzero(w.any(axis=1))
+    part, z = s[np.ix_(rows, rows)], w[rows]
+    problem = Surrogate(DenseQuadratic(part), np.zeros_like(z), np.zeros(z.shape[1]))
+    half = part @ z
+    z, _, value, *_ = polish(problem, z, half, -float(np.vdot(z, half)), tol, max_newton=steps, keep_signs=False)
+    return Fit(_apart(_scattered(z, rows, len(s)), s), -value)
+
+
+def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
+    """Argmax of the variance of span(w) over w on the supports of w: exact updates of each column in turn."""
+    still, sweeps = (_ROUGH_STILL, _ROUGH_SWEEPS) if rough else (_STILL, _SWEEPS)
+    rows = np.flatnonzero(w.any(axis=1))
+    part, z = s[np.ix_(rows, rows)], w[rows]
+    supports = [np.flatnonzero(column) for column in z.T]
+    value = captured(part, z)
+    for _ in range(sweeps if z.shape[1] > 1 else 1):
+        before = value
+        for j, support in enumerate(supports):
+            if not len(support):  # S has too low a rank for so many columns
+                continue
+            basis = orthonormal_basis(np.delete(z, j, axis=1))
+            column = Beside(part, basis, orthogonal=False).column(support)
+            if np.isfinite(column.gain):
+                z[:, j] = 0.0
+                z[support, j] = column.weights
+        value = captured(part, z)
+        if value <= before * (1.0 + still):
+            break
+    return Fit(_apart(_scattered(z, rows, len(s)), s), value)
+
+
+def nearest_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit | None:
+    """Orthonormal columns on the same supports, refitted; None where the supports have none."""
+    near = retract(w)
+    return None if near is None else refit_orthogonal(s, near, rough=rough)
+
+
+def _scattered(part: Array, rows: Index, d: int) -> Array:
+    w = np.zeros((d, part.shape[1]))
+    w[rows] = part
+    return w
+
+
+def _apart(w: Array, s: Array) -> Array:
+    """The same span, with columns that share a support turned to be uncorrelated: any rotation of them does as well."""
+    groups: dict[bytes, list[int]] = {}
+    for j, column in enumerate((w != 0.0).T):
+        groups.setdefault(column.tobytes(), []).append(j)
+    for group in groups.values():
+        if len(group) > 1:
+            basis = orthonormal_basis(w[:, group])
+            if basis.shape[1] == len(group):
+                vectors = eigenpairs(basis.T @ s @ basis)[1]
+                w[:, group] = np.where(w[:, group] != 0.0, basis @ vectors[:, ::-1], 0.0)
+    return w

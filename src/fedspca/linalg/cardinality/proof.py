@@ -1,0 +1,162 @@
+"""How much better than given loadings any others can be: bounds in the order of what they cost, until time is up."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.cardinality.beside import Beside, Column
+from fedspca.linalg.cardinality.bounds import (
+    ROUNDING,
+    Dual,
+    cheap_bound,
+    line_search,
+    off_diagonal,
+    seconds_for,
+    tightened,
+)
+from fedspca.linalg.cardinality.branch import Proof, prove
+from fedspca.linalg.cardinality.column import best_columns, row_bounds
+from fedspca.linalg.cardinality.polish import Fit, orthonormal_basis
+from fedspca.linalg.cardinality.tuning import Tuning
+
+Array = NDArray[np.float64]
+Counts = tuple[int, ...]
+Progress = Callable[[float, int], object]
+
+PROVED = 1e-6  # relative: loadings this close to the bound are called optimal
+_FOR_A_TRY = 0.2  # share of the time for branch and bound before first-order steps have improved the bound
+_FOR_DUAL = 0.4  # and for these steps, where branch and bound is to follow
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Loadings, and what none can exceed.
+
+    Attributes
+    ----------
+    fit : Fit
+        The loadings; better ones than those given where a proof came across any.
+    bound : float
+        No loadings of the same kind capture more.
+    """
+
+    fit: Fit
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """How much better, relative to the loadings, others can be at most."""
+        return max(self.bound / self.fit.variance - 1.0, 0.0) if self.fit.variance > 0.0 else 0.0
+
+    @property
+    def proved(self) -> bool:
+        """Whether the loadings are optimal."""
+        return self.gap <= PROVED
+
+
+def certify(
+    s: Array, fit: Fit, k: Counts, *, orthogonal: bool, seconds: float, progress: Progress = lambda _bound, _nodes: None
+) -> Certificate:
+    """Bound the variance that any loadings with at most ``k_j`` non-zeros capture.
+
+    Bounds by rows first, then a line search over rho, first-order steps on U, and branch and bound for one component.
+    Each is left out where what came before proves the loadings optimal, or where it would take more than ``seconds``.
+    """
+    d = len(s)
+    k = tuple(min(kj, d) for kj in k)
+    deadline = time.monotonic() + seconds
+    found = Certificate(fit, max(cheap_bound(s, k, orthogonal=orthogonal), fit.variance))
+    if found.proved or 16 * seconds_for(d) > max(seconds, 0.0):
+        return found
+    if len(k) == 1:
+        return _one(s, found, k[0], deadline, progress)
+    return _several(s, found, k, orthogonal, deadline, progress)
+
+
+def _one(s: Array, found: Certificate, k: int, deadline: float, progress: Progress) -> Certificate:
+    """Bounds for one component, branch and bound among them."""
+    proof = _proved_column(s, _column(found.fit.w[:, 0]), k, found.bound, deadline, progress)
+    fit = found.fit
+    if proof.column.gain > fit.variance * (1.0 + 1e-12):
+        w = np.zeros((len(s), 1))
+        w[proof.column.support, 0] = proof.column.weights
+        fit = Fit(w, proof.column.gain)
+    return Certificate(fit, max(min(found.bound, proof.bound), fit.variance))
+
+
+def _proved_column(s: Array, column: Column, k: int, known: float, deadline: float, progress: Progress) -> Proof:
+    """The largest variance of k features: a bound, and a better column where there is one."""
+    x = np.zeros(len(s))
+    x[column.support] = column.weights
+    column = column._replace(gain=float(x @ s @ x))
+    enough = column.gain * (1.0 + 1e-9)
+    dual = line_search(s, 1, k - 1.0)
+    bound = min(known, dual.bound)
+    proof = Proof(column, bound, 0)
+    whole = len(column.support) == k  # else S has too low a rank for more, and the bounds say so
+    if bound > enough and whole:  # most problems take a few milliseconds
+        proof = _searched(s, proof, dual, _within(deadline, _FOR_A_TRY), progress)
+    if proof.bound > enough:
+        dual = tightened(s, 1, k - 1.0, dual, np.outer(x, x), enough, _within(deadline, _FOR_DUAL))
+        proof = replace(proof, bound=min(proof.bound, dual.bound))
+        if proof.bound > enough and whole:
+            proof = _searched(s, proof, dual, deadline, progress)
+    return proof
+
+
+def _searched(s: Array, proof: Proof, dual: Dual, deadline: float, progress: Progress) -> Proof:
+    """Branch and bound, without giving up what is known."""
+    k = len(proof.column.support)
+    after = prove(s, proof.column, dual, _heads(s, k, dual), deadline, progress=progress)
+    return Proof(after.column, min(proof.bound, after.bound), proof.nodes + after.nodes)
+
+
+def _within(deadline: float, share: float) -> float:
+    """When a share of the time that is left will have passed."""
+    now = time.monotonic()
+    return now + share * max(deadline - now, 0.0)
+
+
+def _several(
+    s: Array, found: Certificate, k: Counts, orthogonal: bool, deadline: float, progress: Progress
+) -> Certificate:
+    """Bounds for several components: on them together, and on each by itself."""
+    r, mass, fit = len(k), off_diagonal(k, len(s), orthogonal=orthogonal), found.fit
+    enough = fit.variance * (1.0 + 1e-9)
+    dual = line_search(s, r, mass)
+    bound = min(found.bound, dual.bound)
+    if bound > enough and orthogonal:
+        bound = min(bound, _one_by_one(s, k, deadline, progress))
+    if bound > enough:
+        basis = orthonormal_basis(fit.w)
+        bound = min(bound, tightened(s, r, mass, dual, basis @ basis.T, enough, deadline).bound)
+    return Certificate(fit, max(bound, fit.variance))
+
+
+def _one_by_one(s: Array, k: Counts, deadline: float, progress: Progress) -> float:
+    """The sum over the components of what each captures at most by itself."""
+    total = 0.0
+    soon = _within(deadline, _FOR_DUAL)
+    alone = Beside(s, np.zeros((len(s), 0)), orthogonal=True)
+    for size in sorted(set(k)):
+        column = best_columns(alone, size, Tuning())[0]
+        total += k.count(size) * _proved_column(s, column, size, math.inf, soon, progress).bound
+    return total
+
+
+def _heads(s: Array, k: int, dual: Dual) -> Array:
+    """A bound on what n features capture, for n = 0 … k."""
+    heads = [0.0]
+    for n in range(1, k + 1):
+        rows = float(row_bounds(s, n).max())
+        heads.append(min(rows * (1.0 + ROUNDING), dual.for_mass(n - 1.0)))
+    return np.array(heads)
+
+
+def _column(x: Array) -> Column:
+    support = np.flatnonzero(x)
+    return Column(support, x[support], 0.0)

@@ -1,0 +1,166 @@
+"""The three problems where S is known as a whole: one sum, and no round after it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import eigsh
+
+from fedspca.federation.base import Federation
+from fedspca.linalg import nystrom
+from fedspca.linalg.cardinality.bounds import penalised_bound, seconds_for, several_bound
+from fedspca.linalg.cardinality.fewest import fewest_nonzeros
+from fedspca.linalg.cardinality.joint import best_loadings
+from fedspca.linalg.cardinality.polish import Fit
+from fedspca.linalg.cardinality.proof import certify
+from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.operators import Frame
+from fedspca.linalg.quadratic import DenseQuadratic
+from fedspca.linalg.rotations import random_rotations, rotated
+from fedspca.linalg.small import largest_eigenpairs
+from fedspca.linalg.symmetric import unpack
+from fedspca.site.question import Query
+from fedspca.solvers.asking import frame_arrays
+from fedspca.solvers.exact.cardinality import Cardinality
+from fedspca.solvers.exact.loop import State, advance, orthonormal, question, solution
+from fedspca.solvers.exact.penalised import Penalised
+from fedspca.solvers.exact.problem import Incumbent, Problem, scatter
+from fedspca.solvers.exact.variance_kept import VarianceKept, sparsest
+from fedspca.solvers.stopping import StopReason
+
+Array = NDArray[np.float64]
+
+LOCAL_FEATURES = 2000  # on one machine: beyond, forming S takes longer than the rounds that it saves
+REMOTE_FEATURES = 4096  # between machines: 67 MB, once
+_ROTATIONS = 8  # of the leading eigenvectors, beside themselves and varimax, whose supports enter the pool
+_FREE_ROUNDS = 100
+_LANCZOS = 400  # features beyond which a few eigenvectors are found by products
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What was found on S.
+
+    Attributes
+    ----------
+    w : ndarray of shape (d, r)
+        The loadings.
+    stopped : StopReason
+        Why the search ended.
+    bound : float or None
+        What no loadings exceed, in captured variance less the penalty; None where there was no time to tell.
+    basis : ndarray of shape (d, r)
+        Leading eigenvectors of S.
+    dense : float
+        What they capture: no loadings capture more.
+    certificate : float
+        The first-order residual, for a penalty.
+    """
+
+    w: Array
+    stopped: StopReason
+    bound: float | None
+    basis: Array
+    dense: float
+    certificate: float = np.nan
+
+
+def ask(federation: Federation, frame: Frame, precision: str) -> Array:
+    """S itself, by one sum."""
+    query = Query("gram", frame_arrays(frame), {"precision": precision})
+    return unpack(federation.sum(query)["gram"].astype(np.float64, copy=False))
+
+
+def solve(s: Array, problem: Problem, state: State, *, seconds: float) -> Solved:
+    """Solve any of the three problems on S. Features that do not vary take no part.
+
+    Parameters
+    ----------
+    s : ndarray of shape (d, d)
+        Symmetric, positive semidefinite.
+    problem : Problem
+        What is asked for.
+    state : State
+        How the rounds begin: the penalised problem takes them, each answered from S.
+    seconds : float
+        How long a proof may take; 0 leaves it out.
+    """
+    varying = np.flatnonzero(s.diagonal() > 0.0)
+    part = s if len(varying) == len(s) else s[np.ix_(varying, varying)]
+    r = state.n_components
+    values, basis = leading(part, r)
+    bound: float | None
+    if isinstance(problem, Cardinality):
+        w, stopped, bound = _cardinality(part, problem, basis, seconds)
+    elif isinstance(problem, VarianceKept):
+        w, stopped, bound = _variance_kept(part, problem, float(values.sum()), basis, seconds)
+    else:
+        w, stopped, bound, certificate = _by_rounds(s, problem, state, seconds)
+        return Solved(w, stopped, bound, scatter(basis, varying, len(s)), float(values.sum()), certificate)
+    return Solved(scatter(w, varying, len(s)), stopped, bound, scatter(basis, varying, len(s)), float(values.sum()))
+
+
+def leading(s: Array, r: int) -> tuple[Array, Array]:
+    """The r largest eigenvalues of S, descending, and their eigenvectors."""
+    if len(s) <= max(_LANCZOS, 4 * r):
+        return largest_eigenpairs(s, r)
+    start = np.cos(0.7 * np.arange(1, len(s) + 1) ** 2)  # fixed, so that a fit gives the same bits each time
+    values, vectors = eigsh(s, k=r, v0=start)
+    return values[::-1], vectors[:, ::-1]
+
+
+def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
+    """State of a fit that has ended on S: a model of what matters, so that it can be checked, or go on, by rounds."""
+    asked = orthonormal(np.hstack([orthonormal(solved.w), solved.basis]))
+    model = nystrom.expand(state.model, asked, s @ asked, rtol=state.rank_tol)
+    product = s @ solved.w
+    verdict = problem.assess(solved.w, product, model)
+    best = Incumbent(solved.w, product, verdict.objective, solved.certificate, verdict.holds)
+    return replace(state, model=model, asked=asked, candidates=(), incumbent=best, round=1, stopped=solved.stopped)
+
+
+def _cardinality(s: Array, problem: Cardinality, basis: Array, seconds: float) -> tuple[Array, StopReason, float]:
+    k = tuple(min(kj, len(s)) for kj in problem.k)
+    starts = _turned(basis, _ROTATIONS if len(k) <= 3 else 0)
+    tuning = Tuning.for_size(len(s), max(k), len(k))
+    fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
+    certificate = certify(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
+    stopped = StopReason.PROVED if certificate.proved else StopReason.STATIONARY
+    return certificate.fit.w, stopped, certificate.bound
+
+
+def _variance_kept(
+    s: Array, problem: VarianceKept, dense: float, basis: Array, seconds: float
+) -> tuple[Array, StopReason, float | None]:
+    r, target = basis.shape[1], problem.share * dense * (1.0 - 1e-10)
+    turned = _turned(basis, 0)
+    sparse = [sparsest(DenseQuadratic(s), w, target, within=256) for w in turned]
+    starts = [w for w in sparse if w is not None] or turned
+    longest = max(int(np.count_nonzero(w, axis=0).max()) for w in starts)
+    tuning = Tuning.for_size(len(s), longest, r).lighter()
+    fit = fewest_nonzeros(s, r, target, tuning=tuning, starts=starts) or Fit(basis, dense)
+    bound = None
+    if 16 * seconds_for(len(s)) <= seconds:
+        bound = max(several_bound(s, r, float(np.count_nonzero(fit.w) - r)), fit.variance)
+    return fit.w, StopReason.STATIONARY, bound
+
+
+def _turned(basis: Array, n: int) -> list[Array]:
+    """The leading eigenvectors, their varimax rotation, and n more rotations, the same ones each time."""
+    return rotated(basis, random_rotations(n, basis.shape[1], np.random.default_rng(0)))
+
+
+def _by_rounds(
+    s: Array, problem: Problem, state: State, seconds: float
+) -> tuple[Array, StopReason, float | None, float]:
+    """The usual rounds, each answered from S: they cost nobody anything, so that more of them are allowed."""
+    state = replace(state, max_rounds=max(state.max_rounds, _FREE_ROUNDS))
+    while state.stopped is None:
+        state = advance(problem, state, s @ question(state))
+    w, product = solution(state)
+    bound = None
+    if isinstance(problem, Penalised) and 16 * seconds_for(len(s)) <= seconds:
+        value = float(problem.lam @ np.abs(w).sum(axis=0)) - float(np.vdot(w, product))
+        bound = penalised_bound(s, problem.lam, value)
+    certificate = np.nan if state.incumbent is None else state.incumbent.certificate
+    return w, state.stopped, bound, certificate

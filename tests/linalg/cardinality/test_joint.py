@@ -1,0 +1,240 @@
+"""Sparse components of a matrix that is known as a whole: the search, the bounds and the proofs."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from fedspca.linalg.cardinality.beside import Beside
+from fedspca.linalg.cardinality.bounds import line_search, off_diagonal, penalised_bound, tightened
+from fedspca.linalg.cardinality.column import best_columns, row_bounds
+from fedspca.linalg.cardinality.fewest import eliminated, fewest_nonzeros
+from fedspca.linalg.cardinality.joint import best_loadings
+from fedspca.linalg.cardinality.polish import Fit, captured, orthonormal_basis, refit_free, refit_orthogonal
+from fedspca.linalg.cardinality.proof import certify
+from fedspca.linalg.cardinality.selection import heaviest, ranked
+from fedspca.linalg.cardinality.tuning import Tuning
+
+
+def random_matrix(rng, d):
+    """Return a covariance: plain, rank-deficient, with copies, of whole numbers (ties), or a correlation."""
+    rows = rng.standard_normal((int(rng.integers(1, 3 * d)), d))
+    kind = int(rng.integers(4))
+    if kind == 1:
+        rows[:, rng.integers(d)] = rows[:, rng.integers(d)]
+    if kind == 2:
+        rows = np.round(rows)
+    s = rows.T @ rows + (1e-3 * np.eye(d) if kind == 3 else 0.0)
+    if kind == 3:
+        sizes = np.sqrt(s.diagonal())
+        s = s / sizes / sizes[:, None]
+    return s if s.any() else np.eye(d)
+
+
+def supports_of(d, k):
+    return np.array(list(itertools.combinations(range(d), k)))
+
+
+def best_single(s, k):
+    """Return the largest eigenvalue of all blocks of k features."""
+    t = supports_of(len(s), k)
+    return float(np.linalg.eigvalsh(s[t[:, :, None], t[:, None, :]])[:, -1].max())
+
+
+def best_in_turn(s, k, r, orthogonal):
+    """Return the best of all tuples of supports, each column the best beside those before it: a feasible value."""
+    t = supports_of(len(s), k)
+    best = 0.0
+
+    def longer(w, value):
+        nonlocal best
+        gains, weights = Beside(s, orthonormal_basis(w), orthogonal).refit(t)
+        if w.shape[1] + 1 == r:
+            best = max(best, value + float(gains.max()))
+            return
+        for support, gain, x in zip(t, gains, weights, strict=True):
+            if np.isfinite(gain):
+                column = np.zeros((len(s), 1))
+                column[support, 0] = x
+                longer(np.hstack([w, column]), value + float(gain))
+
+    longer(np.zeros((len(s), 0)), 0.0)
+    return best
+
+
+def in_turn(s, k, orthogonal):
+    """Return columns found one after another: some feasible point."""
+    w = np.zeros((len(s), 0))
+    for kj in k:
+        found = best_columns(Beside(s, orthonormal_basis(w), orthogonal), kj, Tuning(climbs=1))
+        column = np.zeros((len(s), 1))
+        if found:
+            column[found[0].support, 0] = found[0].weights
+        w = np.hstack([w, column])
+    return Fit(w, captured(s, w))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_component_is_the_best_of_all_supports_and_no_bound_is_below_it(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(140):
+        d = int(rng.integers(2, 11))
+        s, k = random_matrix(rng, d), int(rng.integers(1, d + 1))
+        best = best_single(s, k)
+        fit = best_loadings(s, (k,), orthogonal=True, tuning=Tuning())
+        assert fit.variance == pytest.approx(best, rel=1e-9, abs=1e-9)
+        assert np.count_nonzero(fit.w) <= k
+        certificate = certify(s, fit, (k,), orthogonal=True, seconds=0.01)
+        assert certificate.bound >= best * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("orthogonal", [True, False])
+def test_no_bound_for_several_components_is_below_what_some_reach(orthogonal, seed):
+    rng = np.random.default_rng([seed, orthogonal])
+    for number in range(55):
+        d, r = (int(rng.integers(3, 8)), 2) if number % 5 else (int(rng.integers(4, 6)), 3)
+        s, k = random_matrix(rng, d), int(rng.integers(1, 4 if r == 2 else 3))
+        reached = best_in_turn(s, k, r, orthogonal)
+        fit = in_turn(s, (k,) * r, orthogonal)
+        for seconds in (0.0, 0.01):
+            assert certify(s, fit, (k,) * r, orthogonal=orthogonal, seconds=seconds).bound >= reached * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("orthogonal", [True, False])
+def test_two_components_are_as_good_as_the_best_pair_of_supports(orthogonal):
+    rng = np.random.default_rng(int(orthogonal))
+    for _ in range(25):
+        s, k = random_matrix(rng, 6), int(rng.integers(1, 4))
+        reached = best_in_turn(s, k, 2, orthogonal)
+        fit = best_loadings(s, (k, k), orthogonal=orthogonal, tuning=Tuning())
+        assert fit.variance >= reached * (1 - 1e-3)
+        assert np.allclose(np.linalg.norm(fit.w, axis=0), 1.0)
+        assert (np.count_nonzero(fit.w, axis=0) <= k).all()
+        if orthogonal:
+            assert np.allclose(fit.w.T @ fit.w, np.eye(2), atol=1e-9)
+
+
+def test_a_feature_that_two_columns_want_goes_to_the_one_where_both_gain():
+    rng = np.random.default_rng(3)
+    z = rng.standard_normal((400, 2))
+    parts = [z[:, [0]] + 0.3 * rng.standard_normal((400, 4)), z[:, [1]] + 0.3 * rng.standard_normal((400, 3))]
+    shared = z.sum(axis=1, keepdims=True) + 0.3 * rng.standard_normal((400, 1))
+    x = np.hstack([*parts, shared])
+    s = x.T @ x
+    fit = best_loadings(s, (4, 4), orthogonal=True, tuning=Tuning())
+    assert fit.variance >= best_in_turn(s, 4, 2, True) * (1 - 1e-9)
+
+
+def test_row_bounds_hold_for_the_feature_of_largest_weight():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        s = random_matrix(rng, 8)
+        fit = best_loadings(s, (3,), orthogonal=True, tuning=Tuning())
+        assert row_bounds(s, 3)[np.argmax(np.abs(fit.w[:, 0]))] >= fit.variance * (1 - 1e-9)
+
+
+def test_ties_go_by_index_and_not_by_the_last_bit():
+    scores = np.array([[1.0, 0.5, 1.0 + 1e-13, 0.5 - 1e-14, 0.5 + 1e-15]])
+    for noise in (0.0, 1e-13, -1e-13):
+        assert heaviest(scores + noise * np.arange(5), 3).tolist() == [[0, 1, 2]]
+    assert ranked(np.array([1.0, 1.0 + 1e-12, 2.0]), np.array([[0, 2], [0, 1], [3, 4]])) == [2, 1, 0]
+
+
+def test_equal_features_are_named_by_the_lowest():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((50, 4))
+    x = np.hstack([x, x[:, [3]], -x[:, [0]]])  # 4 is 3, 5 is minus 0
+    s = x.T @ x
+    supports = []
+    for _ in range(5):
+        noise = 1e-13 * rng.standard_normal(s.shape) * s.max()
+        fit = best_loadings(s + noise + noise.T, (1, 1), orthogonal=True, tuning=Tuning())
+        supports.append(sorted(np.flatnonzero(fit.w.any(axis=1)).tolist()))
+    assert supports == [supports[0]] * 5
+    assert not {4, 5} & set(supports[0]) or {0, 5} <= set(supports[0]) or {3, 4} <= set(supports[0])
+
+
+def test_first_order_steps_tighten_the_line_search():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((80, 30))
+    s = x.T @ x
+    fit = best_loadings(s, (5,), orthogonal=True, tuning=Tuning())
+    dual = line_search(s, 1, 4.0)
+    near = fit.w @ fit.w.T
+    closer = tightened(s, 1, 4.0, dual, near, fit.variance, time.monotonic() + 2.0)
+    assert fit.variance <= closer.bound < dual.bound
+    assert np.abs(closer.u).max() <= closer.rho * (1 + 1e-12)
+    assert not closer.u.diagonal().any()
+
+
+def test_the_mass_off_the_diagonal_is_never_more_than_it_is_said_to_be():
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        d, r, k = 8, int(rng.integers(1, 4)), int(rng.integers(1, 5))
+        w = np.zeros((d, r))
+        for j in range(r):
+            w[rng.choice(d, k, replace=False), j] = rng.standard_normal(k)
+        basis = orthonormal_basis(w)
+        if basis.shape[1] < r:
+            continue
+        p = np.abs(basis @ basis.T)
+        assert p.sum() - np.trace(p) <= off_diagonal((k,) * r, d, orthogonal=False) * (1 + 1e-9) + 1e-9
+
+
+def test_a_penalised_bound_is_never_below_what_is_reached():
+    rng = np.random.default_rng(4)
+    for _ in range(100):
+        s = random_matrix(rng, 6)
+        lam = np.full(2, float(rng.uniform(0, s.diagonal().max())))
+        points = [np.linalg.qr(rng.standard_normal((6, 2)))[0] for _ in range(50)] + [
+            np.eye(6)[:, [i, j]] for i, j in itertools.combinations(range(6), 2)
+        ]
+        reached = [float(np.vdot(w, s @ w) - lam @ np.abs(w).sum(axis=0)) for w in points]
+        assert penalised_bound(s, lam, -reached[0]) >= max(reached) - 1e-9 * abs(max(reached))
+
+
+def test_refits_are_stationary_on_their_supports():
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((40, 12))
+    s = x.T @ x
+    w = np.zeros((12, 3))
+    for j in range(3):
+        w[rng.choice(12, 5, replace=False), j] = rng.standard_normal(5)
+    free = refit_free(s, w)
+    basis = orthonormal_basis(free.w)
+    slope = ((s @ free.w - basis @ (basis.T @ (s @ free.w))) @ np.linalg.inv(free.w.T @ free.w))[free.w != 0.0]
+    assert np.abs(slope).max() < 1e-4 * s.max()
+    near = best_loadings(s, (5, 5, 5), orthogonal=True, tuning=Tuning())
+    again = refit_orthogonal(s, near.w)
+    assert again.variance == pytest.approx(near.variance, rel=1e-10)
+
+
+def test_backward_elimination_leaves_nothing_to_eliminate():
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((60, 10)) @ rng.standard_normal((10, 10))
+    x = np.hstack([x, x[:, :2]])  # copies
+    s = x.T @ x
+    values, vectors = np.linalg.eigh(s)
+    target = 0.9 * values[-2:].sum()
+    fit = fewest_nonzeros(s, 2, target, tuning=Tuning().lighter(), starts=[vectors[:, -2:]])
+    assert fit is not None
+    assert fit.variance >= target
+    assert np.count_nonzero(eliminated(s, fit, target).w) == np.count_nonzero(fit.w)
+    for k in range(1, 12):
+        alike = best_loadings(s, (k, k), orthogonal=True, tuning=Tuning())
+        if alike.variance >= target:
+            assert np.count_nonzero(fit.w) <= np.count_nonzero(alike.w)
+            break
+
+
+def test_a_proof_ends_in_time():
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((100, 60))
+    s = x.T @ x
+    fit = best_loadings(s, (12,), orthogonal=True, tuning=Tuning())
+    began = time.monotonic()
+    certificate = certify(s, fit, (12,), orthogonal=True, seconds=0.2)
+    assert time.monotonic() - began < 5.0
+    assert certificate.bound > fit.variance
