@@ -25,14 +25,6 @@ UNUSED = (
     "covariance",
     "covariance_rows",
 )
-    "solver",
-    "nonzero",
-    "variance_kept",
-    "lam",
-    "tol",
-    "max_rounds",
-    "path",
-)  # a path has its own grid and solver
 
 
 @with_settings("data", "columns", "fit", "policy", without=UNUSED)
