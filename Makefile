@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check fuzz mutants drill bench wheel clean
+.PHONY: demo test check fuzz mutants drill bench wheel installs lowest clean
 
 demo: .venv/.core
 	$(BIN)/python -m fedspca.demo build/demo.html
@@ -42,6 +42,14 @@ wheel: .venv/.check
 	$(PYTHON) -m venv build/wheel-env
 	build/wheel-env/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt dist/*.whl
 	cd build/wheel-env && bin/python -I -m fedspca.demo
+
+# Each extra alone, without the constraints file, as a person installs it who follows the README; then with the oldest
+# versions that pyproject.toml allows. Parts of it: make installs EXTRAS="cli privacy".
+installs: .venv/.check
+	.ci/installs $(EXTRAS)
+
+lowest: .venv/.check
+	.ci/installs lowest $(EXTRAS)
 
 clean:
 	rm -rf .venv dist build

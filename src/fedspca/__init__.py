@@ -1,8 +1,8 @@
 """Federated sparse principal component analysis: sparse loadings of data that may not be pooled."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from fedspca._lazy import lazy_exports
 from fedspca._version import __version__
 
 if TYPE_CHECKING:
@@ -53,32 +53,20 @@ __all__ = [
     "secure_federation",
 ]
 
-# Where each name is defined. It is imported when first asked for: the relay of a site starts anew for every message,
-# and must not pay for scikit-learn.
-_HOMES = {
-    "fedspca.dp.accounting": ("Budget",),
-    "fedspca.dp.ledger": ("BudgetSpent", "Ledger"),
-    "fedspca.estimators": ("FASPCA", "FSSPCA", "ExactSPCA", "SparsityPath"),
-    "fedspca.federation": ("Aggregate", "Federation", "FederationError", "LocalFederation", "SchemaMismatch"),
-    "fedspca.federation.private": ("Privacy", "PrivateFederation"),
-    "fedspca.federation.secure": ("SecureFederation", "secure_federation"),
-    "fedspca.model": ("InvalidModel", "SparsePCAModel"),
-    "fedspca.site": ("InvalidData", "InvalidQuery", "Policy", "Query", "Site", "SiteError", "SiteRefusal"),
-    "fedspca.solvers.exact.state": ("ExactState",),
-    "fedspca.solvers.rounds": ("Round", "StopFit"),
-    "fedspca.solvers.standardise": ("ConstantFeatureWarning",),
-    "fedspca.solvers.stopping": ("StopReason",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value  # so that this function is asked once for each name
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "fedspca.dp.accounting": ("Budget",),
+        "fedspca.dp.ledger": ("BudgetSpent", "Ledger"),
+        "fedspca.estimators": ("FASPCA", "FSSPCA", "ExactSPCA", "SparsityPath"),
+        "fedspca.federation": ("Aggregate", "Federation", "FederationError", "LocalFederation", "SchemaMismatch"),
+        "fedspca.federation.private": ("Privacy", "PrivateFederation"),
+        "fedspca.federation.secure": ("SecureFederation", "secure_federation"),
+        "fedspca.model": ("InvalidModel", "SparsePCAModel"),
+        "fedspca.site": ("InvalidData", "InvalidQuery", "Policy", "Query", "Site", "SiteError", "SiteRefusal"),
+        "fedspca.solvers.exact.state": ("ExactState",),
+        "fedspca.solvers.rounds": ("Round", "StopFit"),
+        "fedspca.solvers.standardise": ("ConstantFeatureWarning",),
+        "fedspca.solvers.stopping": ("StopReason",),
+    },
+)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Write a folder under a temporary name; it takes its own only when all of it is there."""
+    """Write a folder under a temporary name; it gets its final name only when it is complete."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name[:40]}.", suffix=".part", dir=target.parent))
     try:
         yield draft
         if target.exists():
-            # a folder cannot be renamed over another, so the old one steps aside first
+            # a folder cannot be renamed over another, so the old one is moved away first
             aside = draft.with_suffix(".old")
             target.rename(aside)
             draft.rename(target)
@@ -31,7 +31,7 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(target: Path, *, private: bool = False) -> Iterator[Path]:
-    """Write a file under a temporary name; it takes its own when all of it is there. Private: for the owner only."""
+    """Write a file under a temporary name; it gets its final name when it is complete. Private: for the owner only."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(prefix=".", suffix=f".part{target.suffix}", dir=target.parent)
     os.close(handle)

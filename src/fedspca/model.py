@@ -321,7 +321,8 @@ class SparsePCAModel:
         numbers = {name: content[name] for name in cls.NUMBERS}
         if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers.values()):
             raise InvalidModel(f"{folder}: the numbers of this model are not as fedspca writes them.")
-        return cls(**arrays, feature_names=names, **numbers, facts=content["facts"])  # type: ignore[arg-type]
+        parts: dict[str, Any] = {**arrays, **numbers}
+        return cls(feature_names=names, facts=content["facts"], **parts)
 
 
 def _percent(share: float) -> str:

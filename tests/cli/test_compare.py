@@ -12,3 +12,12 @@ def test_compare(study):
     assert all(pair["shared"] == 2 and pair["cosine"] > 0.7 for pair in result["pairs"])
     assert result["settings"]["nonzero"] == [3, 2]
     assert "Setting nonzero: 3 in A, 2 in B." in fedspca("compare", "a", "b").out
+
+
+def test_compare_leaves_components_alone_that_have_nothing_in_common(study):
+    fedspca("fit", "north.csv", "-r", "1", "--nonzero", "3", "--features", "f0,f1,f2,f7", "--no-path", "-o", "a")
+    fedspca("fit", "north.csv", "-r", "1", "--nonzero", "3", "--features", "f3,f4,f5,f7", "--no-path", "-o", "b")
+    result = json.loads(fedspca("compare", "a", "b", "--json").out)
+    assert result["pairs"] == []
+    assert (result["alone_in_a"], result["alone_in_b"]) == ([1], [1])
+    assert "no match" in fedspca("compare", "a", "b").out

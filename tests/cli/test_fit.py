@@ -86,7 +86,7 @@ def test_with_json_an_interruption_is_json_too(study, monkeypatch):
     def interrupt(*_arguments, **_settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedspca.cli.fit.fit_files", interrupt)
+    monkeypatch.setattr("fedspca.fit.fit_files", interrupt)
     ran = fedspca(*FIT, "-o", "m", "--json")
     assert (ran.code, json.loads(ran.out)["error"]) == (130, "Interrupted. Nothing is kept yet; begin again.")
 

@@ -61,3 +61,10 @@ def test_a_partition_replaces_no_file_unasked(table, tmp_path, capsys):
     assert (tmp_path / "sites" / "site-1.csv").read_text() == "mine"
     assert fedspca(*how, "--force") == 0
     assert (tmp_path / "sites" / "site-1.csv").read_text() != "mine"
+
+
+def test_partition_says_that_it_takes_csv(study):
+    ran = fedspca("partition", "south.parquet", "--by", "order", "--sites", "2", "--out", "parts")
+    assert ran.code == 2
+    assert "south.parquet: it is not a CSV file" in ran.err
+    assert "codec" not in ran.err

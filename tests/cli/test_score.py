@@ -33,3 +33,18 @@ def test_the_threshold_is_boxs(study):
     assert box_threshold(8.0, 16.0, 0.99) == pytest.approx(chi2.ppf(0.99, 8))  # chi-square has mean h, variance 2h
     with pytest.raises(ValueError, match="between 0 and 1"):
         box_threshold(1, 1, 1.5)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_yes_and_no_are_written_as_such(study, kind):
+    fedspca(*FIT, "-o", "m")
+    assert fedspca("score", "m", "north.csv", "--anomaly", "--level", "0.5", "-o", f"errors.{kind}").code == 0
+    read = pd.read_csv if kind == "csv" else pd.read_parquet
+    errors = read(study / f"errors.{kind}")
+    assert errors["anomaly"].dtype == bool
+    assert 0 < errors["anomaly"].sum() < len(errors)
+    fedspca("path", "north.csv", "south.parquet", "--grid", "2,3", "-o", f"path.{kind}")
+    table = read(study / f"path.{kind}")
+    assert (table["chosen"].dtype, table["chosen"].sum()) == (bool, 1)
+    assert table["nonzero"].tolist() == [2, 3]
+    assert table["nonzero"].dtype == np.int64

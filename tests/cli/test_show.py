@@ -1,7 +1,12 @@
+import json
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 
 from fedspca.model import SparsePCAModel
 from helpers.commands import fedspca
+from helpers.small_study import FIT
 from helpers.study_files import NAMES, make_rows
 
 
@@ -14,3 +19,12 @@ def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(study):
     assert SparsePCAModel.load("m").feature_names == tuple(names)
     ran = fedspca("show", "m", "--csv", "odd.csv")
     assert (ran.code, "it is there already" in ran.err) == (2, True)
+
+
+def test_weights_that_are_rounding_errors_are_not_shown_as_features(study):
+    fedspca(*FIT, "-o", "m")
+    model = SparsePCAModel.load("m")
+    dusty = np.where(model.components == 0, 1e-32, model.components)
+    replace(model, components=dusty).save("dusty")
+    shown = json.loads(fedspca("show", "dusty", "--json").out)
+    assert [len(component) for component in shown["components"]] == model.nonzeros

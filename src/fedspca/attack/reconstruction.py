@@ -68,7 +68,7 @@ class Equations(NamedTuple):
 
 
 def reconstruct(messages: Sequence[tuple[Query, Terms]], site: str, d: int) -> Array:
-    """Argmin ‖G‖ over the symmetric G that best fit what one site said: its AᵀA, once it has said enough.
+    """Argmin ‖G‖ over the symmetric G that best fit one site's answers: its AᵀA, once there are enough of them.
 
     Parameters
     ----------

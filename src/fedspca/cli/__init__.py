@@ -10,5 +10,5 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise
-        sys.exit(f"The command line needs {error.name}. Install it with: pip install 'fedspca[cli]'")
+        sys.exit(f"The fedspca command needs {error.name}. Install it with: pip install 'fedspca[cli]'")
     run()

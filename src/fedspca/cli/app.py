@@ -1,59 +1,49 @@
 """The ``fedspca`` command and the way its errors are shown."""
 
 import sys
-from typing import Annotated, NoReturn
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, NoReturn
 
-import click
 import typer
-from rich.console import Console
 
 from fedspca._version import __version__
-from fedspca.cli import (
-    cache,
-    check,
-    compare,
-    demo,
-    fit,
-    init,
-    partition,
-    path,
-    report,
-    reproduce,
-    score,
-    show,
-    site,
-    study,
-    transform,
-)
-from fedspca.cli.output import print_json, visible
-from fedspca.federation import FederationError
-from fedspca.flower.relay import RelayError
-from fedspca.site.errors import SiteError
+from fedspca.cli.lazy import LazyGroup
+
+
+class Commands(LazyGroup):
+    """The commands, in the order in which a person needs them, with the sentence that opens each one's docstring."""
+
+    sentences: ClassVar[Mapping[str, str]] = {
+        "init": "Write a fit.toml that holds every setting, with comments.",
+        "check": "Compare sites before anything is computed: names, types, units and gaps.",
+        "fit": "Fit sparse components to the rows of several sites, without pooling them.",
+        "path": "Show explained variance against the number of non-zeros, with a choice marked.",
+        "show": "Show the loadings of a model.",
+        "report": "Write a report of a model: one HTML file that opens offline.",
+        "transform": "Write the scores of new rows on the components of a model.",
+        "score": "Say how well a model explains rows, and which of them it does not.",
+        "compare": "Compare the loadings of two models: which components match, and how well.",
+        "cache": "Show, or delete, the prepared copies of large files. They hold the sites' rows.",
+        "demo": "Fit embedded data held by ten sites, print the loadings, and write a report.",
+        "partition": "Deal the rows of a CSV file out to sites: one file each, rows unchanged.",
+        "reproduce": "Run the paper's experiments, and write figures, numbers and a page.",
+        "study": "Lead a study between institutions: data stay where they are.",
+        "site": "Take part in a study between institutions with data that stay here.",
+    }
+
 
 app = typer.Typer(
     name="fedspca",
+    cls=Commands,
     help="Interpretable principal components of data that may not be pooled.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("init")(init.init)
-app.command("check")(check.check)
-app.command("fit")(fit.fit)
-app.command("path")(path.path)
-app.command("show")(show.show)
-app.command("report")(report.report)
-app.command("transform")(transform.transform)
-app.command("score")(score.score)
-app.command("compare")(compare.compare)
-app.command("cache")(cache.cache)
-app.command("demo")(demo.demo)
-app.command("partition")(partition.partition)
-app.command("reproduce")(reproduce.reproduce)
-app.add_typer(study.app, name="study")
-app.add_typer(site.app, name="site")
 
-USER_ERRORS = (ValueError, OSError, FederationError, SiteError, RelayError)
+# The base class of what typer raises for a wrong command line. It is reached through typer: newer versions carry a
+# click of their own, whose classes are not those of the package click.
+WRONG_USE: type[Any] = typer.BadParameter.__mro__[2]
 
 
 def _print_version(wanted: bool) -> None:
@@ -79,27 +69,42 @@ def run(arguments: list[str] | None = None) -> None:
     as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
     try:
         if as_json:
-            sys.exit(app(arguments, standalone_mode=False))  # so that a wrong option is told here, and not by click
+            sys.exit(app(arguments, standalone_mode=False))  # a wrong option is reported here, and not by typer
         app(arguments)
-    except USER_ERRORS as error:
-        _fail(_in_words(error), as_json=as_json)
-    except click.ClickException as error:
+    except WRONG_USE as error:
         _fail(error.format_message(), as_json=as_json)
-    except click.Abort:
+    except typer.Abort:
         _fail("Interrupted.", as_json=as_json)
+    except Exception as error:
+        if not isinstance(error, _user_errors()):
+            raise
+        _fail(_in_words(error), as_json=as_json)
+
+
+def _user_errors() -> tuple[type[Exception], ...]:
+    """Return the errors that are a user's mistakes; they are imported only once something went wrong."""
+    from fedspca.federation import FederationError
+    from fedspca.flower.relay import RelayError
+    from fedspca.site.errors import SiteError
+
+    return (ValueError, OSError, FederationError, SiteError, RelayError)
 
 
 def _in_words(error: Exception) -> str:
-    """Return what is wrong; where the system said it, the file comes first and its number is left out."""
+    """Return what is wrong. If the system said it, the file comes first and the error's number is left out."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         what = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror.lower()
         return f"{error.filename}: {what}."
-    return str(error)
+    from fedspca.cli.words import in_options, told_by_the_library
+
+    return in_options(str(error)) if told_by_the_library(error) else str(error)
 
 
 def _fail(told: str, *, as_json: bool) -> NoReturn:
+    from fedspca.cli.output import notes, print_json, visible
+
     message = " ".join(visible(told).split())  # one paragraph, whatever a file's names contain
-    Console(stderr=True, highlight=False).print(f"Error: {message}", markup=False, soft_wrap=True)
+    notes().print(f"Error: {message}", soft_wrap=True)
     if as_json:
         print_json({"error": message})
     sys.exit(2)

@@ -8,7 +8,6 @@ import typer
 
 from fedspca.cli.options import AsJson
 from fedspca.cli.output import console, print_json
-from fedspca.data.prepare import default_cache
 
 
 def cache(
@@ -22,6 +21,8 @@ def cache(
 
       fedspca cache --clear
     """
+    from fedspca.data.prepare import default_cache
+
     where = folder or default_cache()
     copies = [path for path in where.glob("*") if (path / "sites.json").is_file()] if where.is_dir() else []
     size = sum(file.stat().st_size for copy in copies for file in copy.iterdir())

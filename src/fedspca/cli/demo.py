@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
-from fedspca import demo as demonstration
-
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the report.")] = demonstration.REPORT,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the report.")] = Path(
+        "fedspca-demo.html"
+    ),
 ) -> None:
-    """Run a federated sparse PCA of embedded data over ten sites, print what it found, and write a report."""
-    demonstration.main(output)
+    """Fit embedded data held by ten sites, print the loadings, and write a report."""
+    from fedspca.demo import main
+
+    main(output)

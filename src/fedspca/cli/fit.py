@@ -1,17 +1,19 @@
 """``fedspca fit``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedspca.cli.options import AsJson, Force, with_settings
 from fedspca.cli.output import console, notes, print_json, short
-from fedspca.cli.progress import FitProgress
 from fedspca.cli.show import print_loadings, summary
 from fedspca.cli.warnings import shown_warnings
-from fedspca.fit import FitSettings, Inputs, fit_covariance_file, fit_files, open_inputs
-from fedspca.model import SparsePCAModel, check_free
+from fedspca.fit.settings import FitSettings
+
+if TYPE_CHECKING:  # numpy and scikit-learn are imported once there is something to fit, and not for help
+    from fedspca.fit import Inputs
+    from fedspca.model import SparsePCAModel
 
 INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
 
@@ -36,11 +38,13 @@ def fit(
 
       fedspca fit --covariance S.csv --covariance-rows 180 --nonzero 5 -o model
     """
+    from fedspca.fit import open_inputs
+    from fedspca.model import check_free
+
     check_free(output, overwrite=force)
     with shown_warnings():
         if settings.covariance is not None:
-            with FitProgress(settings) as progress:
-                model = fit_covariance_file(settings, callback=progress)
+            model = _fit_covariance(settings)
         else:
             inputs = open_inputs(settings)
             for sentence in inputs.told:
@@ -58,7 +62,18 @@ def fit(
     )
 
 
-def _fit(settings: FitSettings, inputs: Inputs, output: Path, *, resume: bool, as_json: bool) -> SparsePCAModel:
+def _fit_covariance(settings: FitSettings) -> "SparsePCAModel":
+    from fedspca.cli.progress import FitProgress
+    from fedspca.fit import fit_covariance_file
+
+    with FitProgress(settings) as progress:
+        return fit_covariance_file(settings, callback=progress)
+
+
+def _fit(settings: FitSettings, inputs: "Inputs", output: Path, *, resume: bool, as_json: bool) -> "SparsePCAModel":
+    from fedspca.cli.progress import FitProgress
+    from fedspca.fit import fit_files
+
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     with FitProgress(settings) as progress:
         try:

@@ -8,7 +8,7 @@ import typer
 from fedspca.cli.options import AsJson, Force
 from fedspca.cli.output import console, print_json
 from fedspca.files import new_file
-from fedspca.fit import FitSettings
+from fedspca.fit.settings import FitSettings
 from fedspca.fit.template import template
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ Model = Annotated[Path, typer.Argument(help="A model's folder.", metavar="MODEL"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 
-SHORT = {"components": "-r"}
+SHORT = {"components": "-r"}  # options that have a short form
 SECTION_TITLES = {
     "study": "Study",
     "data": "Data",
@@ -31,32 +31,33 @@ SECTION_TITLES = {
 }
 
 
-def with_settings(*sections: str, files_needed: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the settings of these sections as options, and call it with the settings that they make."""
+def with_settings(
+    *sections: str, without: Collection[str] = (), files_needed: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the settings of these sections as options, and call it with the settings that they make.
+
+    Parameters
+    ----------
+    *sections : str
+        The sections of ``fit.toml``.
+    without : collection of str
+        Settings of these sections that the command has no use for.
+    files_needed : bool
+        Whether at least one file must be named.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = [p for p in inspect.signature(command).parameters.values() if p.name != "settings"]
-        offered = [
-            about for about in fields(FitSettings) if about.metadata["section"] in sections and about.name != "files"
-        ]
+        left_out = {"files", *without}
+        offered = [a for a in fields(FitSettings) if a.metadata["section"] in sections and a.name not in left_out]
 
         def run(files: list[str] | None = None, **given: Any) -> None:
             mine = {parameter.name: given.pop(parameter.name) for parameter in own}
             command(fit_settings(files or [], given), **mine)
 
-        parameters = [
-            inspect.Parameter(
-                "files",
-                inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                annotation=Files,
-                default=inspect.Parameter.empty if files_needed else None,
-            ),
-            *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
-            *(_option(about) for about in offered),
-        ]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        run.__doc__ = command.__doc__
+        default = inspect.Parameter.empty if files_needed else None
+        files = inspect.Parameter("files", inspect.Parameter.KEYWORD_ONLY, annotation=Files, default=default)
+        _declare(run, command, [files, *own, *(_option(about) for about in offered)])
         return run
 
     return decorate
@@ -76,14 +77,18 @@ def settings_as_options(
             mine = {parameter.name: given.pop(parameter.name) for parameter in own}
             command(_given(given, kind), **mine)
 
-        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-        parameters += [_option(about, kind) for about in settings]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        run.__doc__ = command.__doc__
+        _declare(run, command, [*own, *(_option(about, kind) for about in settings)])
         return run
 
     return decorate
+
+
+def _declare(run: Any, command: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
+    """Give a function the signature from which typer makes its options."""
+    named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    run.__signature__ = inspect.Signature(named)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
+    run.__doc__ = command.__doc__
 
 
 def _option(about: Any, settings: type[SolverSettings] = FitSettings) -> inspect.Parameter:
@@ -93,8 +98,13 @@ def _option(about: Any, settings: type[SolverSettings] = FitSettings) -> inspect
     shown = "" if about.default in (None, ()) or kind == LISTS else f" \\[default: {about.default}]"
     panel = SECTION_TITLES[about.metadata["section"]]
     how = {TEXTS: " Names with commas between, or repeat it.", LISTS: " As NAME=A,B; repeat it."}.get(kind, "")
+    choices = about.metadata["choices"]
     option = typer.Option(
-        *names, help=f"{about.metadata['help']}{how}{shown}", rich_help_panel=panel, show_default=False
+        *names,
+        help=f"{about.metadata['help']}{how}{shown}",
+        rich_help_panel=panel,
+        show_default=False,
+        autocompletion=(lambda incomplete: [c for c in choices if c.startswith(incomplete)]) if choices else None,
     )
     value = list[str] if kind in (TEXTS, LISTS) else kind
     return inspect.Parameter(

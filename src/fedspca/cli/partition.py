@@ -4,16 +4,14 @@ import csv
 import io
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from fedspca.cli.options import Force
-from fedspca.experiments import partitions
-from fedspca.experiments.data import sites_in_order
-from fedspca.experiments.reproduce import write_whole
+
+if TYPE_CHECKING:
+    from fedspca.experiments.partitions import Array, Owners
 
 
 class By(StrEnum):
@@ -39,6 +37,10 @@ def partition(
     force: Force = False,
 ) -> None:
     """Deal the rows of a CSV file out to sites: one file each, rows unchanged."""
+    import numpy as np
+
+    from fedspca.experiments.reproduce import write_whole
+
     header, rows = _read(table)
     owners = _owners(header, rows, by, sites, column, alpha, strength, seed)
     files = {name: out / f"{name.replace(' ', '-')}.csv" for name in np.unique(owners)}
@@ -61,7 +63,12 @@ def _owners(
     alpha: float,
     strength: float,
     seed: int,
-) -> NDArray[np.str_]:
+) -> "Owners":
+    import numpy as np
+
+    from fedspca.experiments import partitions
+    from fedspca.experiments.data import sites_in_order
+
     if by is By.ORDER:
         return sites_in_order(len(rows), sites)
     if by is By.QUANTITY:
@@ -80,8 +87,14 @@ def _owners(
 
 
 def _read(path: Path) -> tuple[list[str], list[list[str]]]:
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        lines = [line for line in csv.reader(stream) if line]
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            lines = [line for line in csv.reader(stream) if line]
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(
+            f"{path}: it is not a CSV file in UTF-8, and partition deals out the lines of one. Save the table as such "
+            "a file first."
+        ) from None
     if len(lines) < 2:
         raise ValueError(f"{path} has no rows below a header.")
     header, rows = lines[0], lines[1:]
@@ -97,7 +110,9 @@ def _position(header: list[str], column: str) -> int:
     return header.index(column)
 
 
-def _numbers(header: list[str], rows: list[list[str]], column: str) -> NDArray[np.float64]:
+def _numbers(header: list[str], rows: list[list[str]], column: str) -> "Array":
+    import numpy as np
+
     at = _position(header, column)
     try:
         values = np.array([float(row[at]) for row in rows])

@@ -3,22 +3,31 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import typer
 
 from fedspca.cli.options import AsJson, Force, with_settings
-from fedspca.cli.output import cells, console, print_json, print_table, table
+from fedspca.cli.output import cells, console, notes, print_json, print_table, table
 from fedspca.cli.warnings import shown_warnings
-from fedspca.cli.write import TableWriter, check_output
-from fedspca.federation import LocalFederation
-from fedspca.fit import FitSettings, open_inputs
-from fedspca.fit.grid import default_grid, follow_path
-from fedspca.fit.inputs import make_sites
+from fedspca.fit.settings import FitSettings
 
 BAR = 20
+# a path has its own grid and solver, and needs rows
+UNUSED = (
+    "solver",
+    "nonzero",
+    "variance_kept",
+    "lam",
+    "search",
+    "proof_seconds",
+    "tol",
+    "max_rounds",
+    "path",
+    "covariance",
+    "covariance_rows",
+)
 
 
-@with_settings("data", "columns", "fit", "policy")
+@with_settings("data", "columns", "fit", "policy", without=UNUSED)
 def path(
     settings: FitSettings,
     grid: Annotated[str | None, typer.Option("--grid", help="Non-zeros to try, such as 2,5,10,20.")] = None,
@@ -40,8 +49,15 @@ def path(
 
       fedspca path fit.toml --grid 2,4,8,16 --choose share -o path.csv
     """
+    from fedspca.cli.write import check_output
+    from fedspca.federation import LocalFederation
+    from fedspca.fit.grid import default_grid, follow_path
+    from fedspca.fit.inputs import make_sites, open_inputs
+
     if output is not None:
         check_output(output, force=force)
+    if stated := [name for name in UNUSED if getattr(settings, name) != getattr(FitSettings(), name)]:
+        notes().print(f"Note: a path tries a grid with the exact solver; not used: {', '.join(stated)}.")
     with shown_warnings():
         inputs = open_inputs(settings)
         counts = default_grid(len(inputs.feature_names)) if grid is None else _counts(grid)
@@ -65,9 +81,13 @@ def _counts(grid: str) -> list[int]:
 
 
 def _write(output: Path, result: dict[str, Any]) -> None:
-    names = ["nonzero", "nonzeros", "explained", "chosen"]
-    with TableWriter(output, names, None) as writer:
-        writer.add(np.array([[float(point[name]) for name in names] for point in result["points"]]), None)
+    import numpy as np
+
+    from fedspca.cli.write import TableWriter
+
+    kinds: dict[str, type] = {"nonzero": int, "nonzeros": int, "explained": float, "chosen": bool}
+    with TableWriter(output, list(kinds), None, kinds) as writer:
+        writer.add(np.array([[float(point[name]) for name in kinds] for point in result["points"]]), None)
 
 
 def _print(result: dict[str, Any]) -> None:

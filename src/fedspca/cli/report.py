@@ -1,17 +1,17 @@
 """``fedspca report``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import console, notes, print_json
 from fedspca.cli.rows import Decimal, Delimiter, Encoding, row_blocks_for
-from fedspca.data import TextOptions
-from fedspca.model import SparsePCAModel
-from fedspca.report import write_report
+from fedspca.data.formats import TextOptions
+
+if TYPE_CHECKING:
+    from fedspca.model import Array, SparsePCAModel
 
 DRAWN = 2000
 
@@ -37,6 +37,9 @@ def report(
 
       fedspca report model --rows north.csv -o north.html
     """
+    from fedspca.model import SparsePCAModel
+    from fedspca.report import write_report
+
     loaded = SparsePCAModel.load(model)
     path = output or model.with_name(f"{model.resolve().name}.html")
     if path.exists() and not force:
@@ -49,7 +52,9 @@ def report(
     console().print(f"The report is in {path}. Open it in any browser; it needs no network.", soft_wrap=True)
 
 
-def _scores(model: SparsePCAModel, rows: Path, options: TextOptions) -> np.ndarray:
+def _scores(model: "SparsePCAModel", rows: Path, options: TextOptions) -> "Array":
+    import numpy as np
+
     scores = np.vstack([model.transform(block.rows) for block in row_blocks_for(model, rows, None, options)])
     if len(scores) > DRAWN:
         notes().print(f"Note: {DRAWN:,} of {len(scores):,} rows are drawn, evenly spread over the file.")

@@ -3,21 +3,20 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from fedspca.experiments.reproduce import EXPERIMENTS, PAGE, plan
-from fedspca.experiments.reproduce import reproduce as run_experiments
-from fedspca.experiments.runner import Task
+if TYPE_CHECKING:
+    from fedspca.experiments.runner import Task
+
+NAMES = ("smoothing", "iid-synthetic", "iid-wdbc", "noniid-synthetic", "noniid-wdbc", "beside")
 
 
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help=f"Which experiments: {', '.join(EXPERIMENTS)}. All by default."),
+        typer.Argument(metavar="[NAME]...", help=f"Which experiments: {', '.join(NAMES)}. All by default."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where the page and its folder are written.")] = Path("reproduced"),
     quick: Annotated[
@@ -25,9 +24,15 @@ def reproduce(
     ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to run on.")] = os.cpu_count() or 1,
 ) -> None:
-    """Run the paper's experiments and write figures, numbers and a page that shows both side by side."""
+    """Run the paper's experiments, and write figures, numbers and a page."""
     if find_spec("matplotlib") is None:
         raise ValueError("Drawing figures needs matplotlib. Install it with: pip install 'fedspca[cli,reproduce]'")
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from fedspca.experiments.reproduce import PAGE, plan
+    from fedspca.experiments.reproduce import reproduce as run_experiments
+
     tasks = plan(names or (), quick=quick)
     console = Console(stderr=True)
     columns = (
@@ -42,7 +47,7 @@ def reproduce(
         # time left is judged by what runs cost, since some take fifty times as long as others
         bar = progress.add_task(" " * 16, total=sum(task.cost for task in tasks), count=0, runs=len(tasks))
 
-        def done(task: Task) -> None:
+        def done(task: "Task") -> None:
             count = progress.tasks[bar].fields["count"] + 1
             progress.update(bar, advance=task.cost, description=f"{task.experiment:<16}", count=count)
 

@@ -2,18 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import numpy as np
-import scipy.sparse as sp
 import typer
-from numpy.typing import NDArray
 
 from fedspca.cli.output import notes
-from fedspca.data import Feature, TextOptions, open_table
-from fedspca.data.columns import listed
-from fedspca.data.tables import Table, Texts, feature_blocks
-from fedspca.model import SparsePCAModel
+from fedspca.data.columns import Feature, listed
+from fedspca.data.formats import TextOptions, open_table
+
+if TYPE_CHECKING:
+    from fedspca.data.tables import Table, Texts
+    from fedspca.model import Array, SparsePCAModel
 
 Id = Annotated[str | None, typer.Option("--id", help="A column that names rows, carried along.")]
 Encoding = Annotated[str, typer.Option("--encoding", help="How the letters of a text table are stored.")]
@@ -24,12 +23,17 @@ Decimal = Annotated[str, typer.Option("--decimal", help="The decimal sign of a t
 class RowBlock(NamedTuple):
     """Some rows over the model's features, and what names them."""
 
-    rows: NDArray[np.float64]
-    ids: Texts | None
+    rows: "Array"
+    ids: "Texts | None"
 
 
-def row_blocks_for(model: SparsePCAModel, path: Path, id: str | None, options: TextOptions) -> Iterator[RowBlock]:
+def row_blocks_for(model: "SparsePCAModel", path: Path, id: str | None, options: TextOptions) -> Iterator[RowBlock]:
     """Go through a file's rows in the order of the model's features; other columns are named and left out."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    from fedspca.data.tables import feature_blocks
+
     table = open_table(path, options)
     features = model_features(model, table, path)
     used = {*(feature.column for feature in features), *((id,) if id else ())}
@@ -47,7 +51,7 @@ def row_blocks_for(model: SparsePCAModel, path: Path, id: str | None, options: T
         raise ValueError(f"{path}: the table has a header and no rows.")
 
 
-def model_features(model: SparsePCAModel, table: Table, path: Path) -> list[Feature]:
+def model_features(model: "SparsePCAModel", table: "Table", path: Path) -> list[Feature]:
     """Return the model's features as the file has them, or refuse by name what is missing or not a number."""
     kinds = {column.name: column for column in table.columns}
     categories = model.facts.get("study", {}).get("categories", {})

@@ -3,19 +3,17 @@
 from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import console, print_json
 from fedspca.cli.rows import Decimal, Delimiter, Encoding, Id, RowBlock, row_blocks_for
-from fedspca.cli.write import TableWriter, check_output
-from fedspca.data import TextOptions
-from fedspca.model import SparsePCAModel
+from fedspca.data.formats import TextOptions
+
+if TYPE_CHECKING:
+    from fedspca.model import Array, SparsePCAModel
 
 
 def score(
@@ -49,6 +47,9 @@ def score(
 
       fedspca score model new.csv --anomaly --id patient -o errors.csv
     """
+    from fedspca.cli.write import check_output
+    from fedspca.model import SparsePCAModel
+
     loaded = SparsePCAModel.load(model)
     limit = _limit(loaded, threshold, level) if anomaly else None
     if output is not None:
@@ -66,7 +67,7 @@ def score(
             console().print(f"  {name}: {error:.6g}", soft_wrap=True)
 
 
-def _limit(model: SparsePCAModel, threshold: float | None, level: float) -> float:
+def _limit(model: "SparsePCAModel", threshold: float | None, level: float) -> float:
     if threshold is not None:
         return threshold
     errors = model.facts.get("row_errors")
@@ -77,6 +78,8 @@ def _limit(model: SparsePCAModel, threshold: float | None, level: float) -> floa
 
 def box_threshold(mean: float, variance: float, level: float) -> float:
     """Return the quantile of errors with this mean and variance, as a scaled chi-square variable (Box 1954)."""
+    from scipy.stats import chi2
+
     if not 0 < level < 1:
         raise ValueError(f"--level must be between 0 and 1. Got {level} instead.")
     if variance <= 0 or mean <= 0:
@@ -85,12 +88,16 @@ def box_threshold(mean: float, variance: float, level: float) -> float:
 
 
 def _score(
-    model: SparsePCAModel, blocks: Iterable[RowBlock], limit: float | None, output: Path | None, id: str | None
+    model: "SparsePCAModel", blocks: Iterable[RowBlock], limit: float | None, output: Path | None, id: str | None
 ) -> dict[str, Any]:
+    import numpy as np
+
+    from fedspca.cli.write import TableWriter
+
     errors, total = [np.zeros(0)], 0.0
     names: list[str | None] = []
     columns = ["error", *(["anomaly"] if limit is not None else [])]
-    with nullcontext() if output is None else TableWriter(output, columns, id) as writer:
+    with nullcontext() if output is None else TableWriter(output, columns, id, {"anomaly": bool}) as writer:
         for block in blocks:
             here = model.reconstruction_errors(block.rows)
             marked = [] if limit is None else [(here > limit).astype(np.float64)]
@@ -102,11 +109,11 @@ def _score(
     return _result(np.concatenate(errors), names, total, limit)
 
 
-def _result(errors: NDArray[np.float64], names: list[str | None], total: float, limit: float | None) -> dict[str, Any]:
+def _result(errors: "Array", names: list[str | None], total: float, limit: float | None) -> dict[str, Any]:
     explained = 1.0 - float(errors.sum()) / total if total > 0 else 0.0
     result: dict[str, Any] = {"rows": len(errors), "explained": explained, "mean_error": float(errors.mean())}
     if limit is not None:
-        worst = [int(j) for j in np.argsort(-errors)[:10] if errors[j] > limit]
+        worst = [int(j) for j in (-errors).argsort()[:10] if errors[j] > limit]
         result |= {"threshold": limit, "anomalies": int((errors > limit).sum())}
         result["largest"] = [(str(names[j]), float(errors[j])) for j in worst]
     return result

@@ -1,16 +1,18 @@
 """``fedspca show``."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import cells, console, print_json, print_table, table
-from fedspca.model import BOUNDS, SparsePCAModel
+
+if TYPE_CHECKING:
+    from fedspca.model import Array, SparsePCAModel
 
 BAR = 24
+NEGLIGIBLE = 1e-15  # weights this small beside the largest are rounding errors: older models may hold some
 
 
 def show(
@@ -28,6 +30,8 @@ def show(
 
       fedspca show model --top 5 --csv loadings.csv
     """
+    from fedspca.model import SparsePCAModel
+
     loaded = SparsePCAModel.load(model)
     if csv is not None:
         if csv.exists() and not force:
@@ -39,8 +43,10 @@ def show(
         print_loadings(loaded, top)
 
 
-def summary(model: SparsePCAModel) -> dict[str, Any]:
+def summary(model: "SparsePCAModel") -> dict[str, Any]:
     """Return what a script wants to know of a model."""
+    from fedspca.model import BOUNDS
+
     return {
         "rows": model.n_samples,
         "sites": model.n_sites,
@@ -57,13 +63,14 @@ def summary(model: SparsePCAModel) -> dict[str, Any]:
     }
 
 
-def by_size(weights: np.ndarray) -> list[int]:
+def by_size(weights: "Array") -> list[int]:
     """Return the features with a weight, the largest first."""
-    order = np.argsort(-np.abs(weights), kind="stable")
-    return [int(j) for j in order if weights[j] != 0]
+    sizes = [abs(float(weight)) for weight in weights]
+    used = [j for j, size in enumerate(sizes) if size > NEGLIGIBLE * max(sizes)]
+    return sorted(used, key=lambda j: -sizes[j])
 
 
-def print_loadings(model: SparsePCAModel, top: int = 0) -> None:
+def print_loadings(model: "SparsePCAModel", top: int = 0) -> None:
     """Print each component as a table of its features, the largest weight first."""
     out = console()
     out.print(
@@ -86,7 +93,7 @@ def print_loadings(model: SparsePCAModel, top: int = 0) -> None:
     _print_totals(model)
 
 
-def _print_totals(model: SparsePCAModel) -> None:
+def _print_totals(model: "SparsePCAModel") -> None:
     total = f"\nTogether they capture {model.captured_ratio:.1%} of the variance"
     dense = model.facts.get("dense_variance_ratio")
     if dense:

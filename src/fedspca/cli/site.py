@@ -5,20 +5,20 @@ import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedspca.cli.options import AsJson, settings_as_options
 from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
-from fedspca.door.agreement import objections, owners_objections, roster_phrase
 from fedspca.fit.settings import FitSettings
-from fedspca.letters.identity import fingerprint
-from fedspca.study.owner import SiteFolder
-from fedspca.study.words import in_words
+
+if TYPE_CHECKING:
+    from fedspca.study.owner import SiteFolder
 
 app = typer.Typer(
     help="Take part in a study between institutions with data that stay here.",
+    add_completion=False,  # the fedspca command has it
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -41,6 +41,8 @@ def init(
 
       fedspca site init patients.parquet --id patient --exclude age
     """
+    from fedspca.study.owner import SiteFolder
+
     site = SiteFolder.create(output, FitSettings(files=(data,)).with_given(settings))
     _show_schema(site)
     console().print(
@@ -66,7 +68,9 @@ def join(
 
       fedspca site join north.invitation
     """
-    folder = SiteFolder(site)
+    from fedspca.letters.identity import fingerprint
+
+    folder = _folder(site)
     if invitation is not None:
         reply = folder.join(invitation)
         coordinator = fingerprint(folder.invitation.coordinator)
@@ -88,7 +92,7 @@ def status(site: At = HERE, as_json: AsJson = False) -> None:
     """Say how the site is doing. The exit code is 0 if it is connected, 1 if not, and 3 if its guard does not run."""
     from fedspca.study.guard import standing
 
-    how = standing(SiteFolder(site))
+    how = standing(_folder(site))
     if as_json:
         print_json({"connected": how.connected, "pid": how.pid, "told": how.told, "since": how.since})
     elif how.pid is None:
@@ -104,13 +108,16 @@ def stop(site: At = HERE) -> None:
     """Disconnect the site: stop its guard and the node, from any terminal."""
     from fedspca.study.guard import stop_site
 
-    console().print("Stopped." if stop_site(SiteFolder(site)) else "It was not running.")
+    console().print("Stopped." if stop_site(_folder(site)) else "It was not running.")
 
 
 @app.command("show")
 def show(site: At = HERE, as_json: AsJson = False) -> None:
     """Say in words what the study will ask of this site, what leaves the machine, how often, and who sees it."""
-    folder = SiteFolder(site)
+    from fedspca.door.agreement import objections, owners_objections
+    from fedspca.study.words import in_words
+
+    folder = _folder(site)
     agreement, name = folder.latest(), folder.invitation.site
     approved = folder.store.approved(agreement.hash) is not None
     rows = folder.open_site()
@@ -143,7 +150,10 @@ def approve(
 
     You are asked for the roster phrase, as another owner reads it to you.
     """
-    folder = SiteFolder(site)
+    from fedspca.door.agreement import owners_objections, roster_phrase
+    from fedspca.study.words import in_words
+
+    folder = _folder(site)
     if withdraw:
         _withdraw(folder, agreement_hash)
         return
@@ -171,7 +181,7 @@ def _compare_phrase(heard: str, phrase: str) -> None:
         )
 
 
-def _withdraw(folder: SiteFolder, beginning: str | None) -> None:
+def _withdraw(folder: "SiteFolder", beginning: str | None) -> None:
     """Take approvals back: all of them, whatever was proposed since, or those whose hash begins so."""
     approved = [study for study in folder.store.studies() if folder.store.approved(study.hash) is not None]
     chosen = [study for study in approved if study.hash.startswith(beginning or "")]
@@ -195,9 +205,9 @@ def log(
     as_json: AsJson = False,
 ) -> None:
     """Show every question that was asked and what left the machine."""
-    audit = SiteFolder(site).audit()
+    audit = _folder(site).audit()
     if verify:
-        count = audit.verify(_kept_heads(heads, SiteFolder(site).invitation.site) if heads is not None else ())
+        count = audit.verify(_kept_heads(heads, _folder(site).invitation.site) if heads is not None else ())
         if as_json:
             print_json({"lines": count, "head": audit.head})
             return
@@ -231,7 +241,13 @@ def released(line: Mapping[str, Any]) -> str:
     return f"{arrays} ({line.get('bytes', 0):,} bytes)" if arrays else "no numbers"
 
 
-def _stay(folder: SiteFolder, socket: Path | None) -> None:
+def _folder(site: Path) -> "SiteFolder":
+    from fedspca.study.owner import SiteFolder
+
+    return SiteFolder(site)
+
+
+def _stay(folder: "SiteFolder", socket: Path | None) -> None:
     """Stay connected, and tell what happens, until Ctrl-C."""
     try:
         from fedspca.study.guard import keep_connected, keep_guard
@@ -260,7 +276,7 @@ def _stay(folder: SiteFolder, socket: Path | None) -> None:
         notes().print("Disconnected. Connect again with: fedspca site join", soft_wrap=True)
 
 
-def _show_schema(folder: SiteFolder) -> None:
+def _show_schema(folder: "SiteFolder") -> None:
     from fedspca.fit.inputs import open_inputs
 
     inputs = open_inputs(folder.data)

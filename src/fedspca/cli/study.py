@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,13 +12,16 @@ from fedspca.cli.options import AsJson, settings_as_options
 from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
 from fedspca.cli.show import print_loadings, summary
 from fedspca.fit.settings import FitSettings
-from fedspca.letters.identity import fingerprint
-from fedspca.model import SparsePCAModel
-from fedspca.study.coordinator import StudyFolder
 from fedspca.study.settings import StudySettings
 
+if TYPE_CHECKING:
+    from fedspca.study.coordinator import StudyFolder
+
 app = typer.Typer(
-    help="Lead a study between institutions: data stay where they are.", no_args_is_help=True, rich_markup_mode="rich"
+    help="Lead a study between institutions: data stay where they are.",
+    add_completion=False,  # the fedspca command has it
+    no_args_is_help=True,
+    rich_markup_mode="rich",
 )
 Folder = Annotated[Path, typer.Argument(help="The study's folder.", metavar="[STUDY]")]
 HERE = Path("study")
@@ -34,6 +37,8 @@ def init(settings: dict[str, Any], folder: Folder = HERE) -> None:
 
       fedspca study init heart --sites north,south,east --host pca.example.org -r 3 --nonzero 10
     """
+    from fedspca.study.coordinator import StudyFolder
+
     study = StudySettings(name=folder.name).with_given(settings)
     made = StudyFolder.create(folder, study)
     say = console()
@@ -51,7 +56,9 @@ def admit(
     replies: Annotated[list[Path], typer.Argument(help="What sites sent back.", metavar="REPLY...")],
 ) -> None:
     """Take the sites' replies to their invitations."""
-    study = StudyFolder(folder)
+    from fedspca.letters.identity import fingerprint
+
+    study = _study(folder)
     for path in replies:
         reply = study.admit(path)
         console().print(f"{reply.site}: taken. Its key: {fingerprint(reply.public)}", soft_wrap=True)
@@ -66,14 +73,14 @@ def start(
     show: Annotated[bool, typer.Option("--show", help="Print the plain Flower commands and start nothing.")] = False,
 ) -> None:
     """Start the study's server, so that sites can connect."""
-    engine = _engine(StudyFolder(folder))
+    engine = _engine(_study(folder))
     if show:
         from fedspca.flower.commands import shown
 
         for command in engine.commands():
             console().print(shown(command), soft_wrap=True)
         return
-    study = StudyFolder(folder).settings
+    study = _study(folder).settings
     engine.start()
     console().print(
         f"Sites can connect to {study.host}:{study.port}. See who is here: fedspca study status {folder}",
@@ -84,7 +91,9 @@ def start(
 @app.command("status")
 def status(folder: Folder = HERE, as_json: AsJson = False) -> None:
     """Send the agreement to the sites. Show who is connected, whose data fit, and who has approved."""
-    study = StudyFolder(folder)
+    from fedspca.letters.identity import fingerprint
+
+    study = _study(folder)
     agreement, engine = study.agreement(), _engine(study)
     said: Mapping[str, str] = dict.fromkeys(agreement.sites, "the study is not started")
     if engine.runs:
@@ -124,7 +133,7 @@ def ping(
     as_json: AsJson = False,
 ) -> None:
     """Measure what a round costs between these machines, without data: a fit takes about ten."""
-    study = StudyFolder(folder)
+    study = _study(folder)
     pings = [event for event in _happening(study, _engine(study), f"ping:{rounds}") if event["event"] == "ping"]
     if as_json:
         print_json([{"sites": event["sites"], "seconds": event["seconds"]} for event in pings])
@@ -137,7 +146,7 @@ def ping(
 @app.command("stop")
 def stop(folder: Folder = HERE) -> None:
     """Stop the study's server. A run that goes on can be resumed later."""
-    stopped = _engine(StudyFolder(folder)).stop()
+    stopped = _engine(_study(folder)).stop()
     console().print("Stopped." if stopped else "It was not running.")
 
 
@@ -176,12 +185,18 @@ def simulate(
         engine.stop()
 
 
+def _study(folder: Path) -> "StudyFolder":
+    from fedspca.study.coordinator import StudyFolder
+
+    return StudyFolder(folder)
+
+
 def _run(folder: Path, action: str, wait: float, *, as_json: bool) -> None:
-    study = StudyFolder(folder)
+    study = _study(folder)
     _follow(study, _engine(study), f"{action}:{wait:g}", as_json=as_json)
 
 
-def _follow(study: StudyFolder, engine: Any, action: str, *, as_json: bool) -> None:
+def _follow(study: "StudyFolder", engine: Any, action: str, *, as_json: bool) -> None:
     """Begin an action, tell what happens, and show what came of it."""
     failed = f"The run ended without a result; the end of {engine.log} may say why."
     if not engine.simulated:
@@ -201,6 +216,8 @@ def _follow(study: StudyFolder, engine: Any, action: str, *, as_json: bool) -> N
         raise typer.Exit(INTERRUPTED) from None
     if failed:
         raise ValueError(failed)
+    from fedspca.model import SparsePCAModel
+
     model = SparsePCAModel.load(study.model)
     if as_json:
         print_json({**summary(model), "model": str(study.model)})
@@ -209,7 +226,7 @@ def _follow(study: StudyFolder, engine: Any, action: str, *, as_json: bool) -> N
     console().print(f"\nThe model is in {study.model}. Write a report: fedspca report {study.model}", soft_wrap=True)
 
 
-def _happening(study: StudyFolder, engine: Any, action: str) -> Any:
+def _happening(study: "StudyFolder", engine: Any, action: str) -> Any:
     from fedspca.study.engine import end_of_events
 
     start = end_of_events(study)
@@ -229,7 +246,7 @@ def _show(event: Mapping[str, Any]) -> None:
     notes().print(visible(text), soft_wrap=True)
 
 
-def _engine(study: StudyFolder, *, simulated: bool = False) -> Any:
+def _engine(study: "StudyFolder", *, simulated: bool = False) -> Any:
     try:
         from fedspca.study.engine import Engine
     except ImportError as error:

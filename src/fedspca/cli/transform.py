@@ -3,15 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import console, print_json
 from fedspca.cli.rows import Decimal, Delimiter, Encoding, Id, row_blocks_for
-from fedspca.cli.write import TableWriter, check_output
-from fedspca.data import TextOptions
-from fedspca.model import SparsePCAModel
+from fedspca.data.formats import TextOptions
 
 
 def transform(
@@ -33,13 +30,16 @@ def transform(
 
       fedspca transform model new.csv --id patient -o scores.csv
     """
+    from fedspca.cli.write import TableWriter, check_output
+    from fedspca.model import SparsePCAModel
+
     loaded = SparsePCAModel.load(model)
     check_output(output, force=force)
     names = [f"component {j + 1}" for j in range(loaded.n_components)]
     n_rows = 0
     with TableWriter(output, names, id) as writer:
         for block in row_blocks_for(loaded, rows, id, TextOptions(encoding, delimiter, decimal)):
-            writer.add(np.asarray(loaded.transform(block.rows)), block.ids)
+            writer.add(loaded.transform(block.rows), block.ids)
             n_rows += len(block.rows)
     if as_json:
         print_json({"rows": n_rows, "components": loaded.n_components, "output": str(output)})

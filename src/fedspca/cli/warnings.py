@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fedspca.cli.output import notes, visible
+from fedspca.cli.words import in_options
 
 
 @contextmanager
@@ -14,4 +15,4 @@ def shown_warnings() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught if warning.category is not ResourceWarning):
-        notes().print(f"Warning: {visible(message)}", soft_wrap=True)
+        notes().print(f"Warning: {visible(in_options(message))}", soft_wrap=True)

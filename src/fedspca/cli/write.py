@@ -1,9 +1,10 @@
 """Tables of results, written block by block under a temporary name."""
 
 import csv
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,11 @@ from fedspca.data.tables import Texts
 from fedspca.files import new_file, spreadsheet_safe
 
 KINDS = (".csv", ".parquet", ".npy")
+TEXT_OF: Mapping[type, Callable[[float], str]] = {
+    float: repr,
+    int: lambda value: str(int(value)),
+    bool: lambda value: "true" if value else "false",
+}
 
 
 def check_output(path: Path, *, force: bool) -> None:
@@ -37,10 +43,16 @@ class TableWriter:
         The columns of numbers.
     id : str, optional
         The column that names rows.
+    kinds : mapping of str to type, optional
+        Columns that hold counts (``int``) or yes and no (``bool``, written as true and false) rather than numbers.
+        A ``.npy`` file has one type for all.
     """
 
-    def __init__(self, path: Path, names: list[str], id: str | None) -> None:
+    def __init__(
+        self, path: Path, names: list[str], id: str | None, kinds: Mapping[str, type] = MappingProxyType({})
+    ) -> None:
         self._path, self._names, self._id = path, names, id
+        self._kinds = [kinds.get(name, float) for name in names]
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -65,19 +77,23 @@ class TableWriter:
 
     def _add_csv(self, numbers: NDArray[np.float64], ids: Texts | None) -> None:
         for j, row in enumerate(numbers.tolist()):
-            self._csv.writerow([*([spreadsheet_safe(str(ids[j]))] if ids is not None else []), *map(repr, row)])
+            values = (TEXT_OF[kind](value) for kind, value in zip(self._kinds, row, strict=True))
+            self._csv.writerow([*([spreadsheet_safe(str(ids[j]))] if ids is not None else []), *values])
 
     def _parquet(self, draft: Path) -> Any:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         ids = [pa.field(self._id, pa.string())] if self._id else []
-        schema = pa.schema([*ids, *(pa.field(name, pa.float64()) for name in self._names)])
+        arrow = {float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+        named = zip(self._names, self._kinds, strict=True)
+        schema = pa.schema([*ids, *(pa.field(name, arrow[kind]) for name, kind in named)])
         writer = self._stack.enter_context(pq.ParquetWriter(draft, schema))
 
         def add(numbers: NDArray[np.float64], texts: Texts | None) -> None:
             columns = [pa.array(texts.tolist(), pa.string())] if texts is not None else []
-            writer.write_batch(pa.record_batch([*columns, *(pa.array(c) for c in numbers.T)], schema=schema))
+            typed = (values.astype(kind) for kind, values in zip(self._kinds, numbers.T, strict=True))
+            writer.write_batch(pa.record_batch([*columns, *map(pa.array, typed)], schema=schema))
 
         return add
 

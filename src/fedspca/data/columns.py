@@ -1,5 +1,6 @@
 """Which columns of a table are features, and what each of them is."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
@@ -59,7 +60,7 @@ class Columns:
         return tuple(name for name in (self.id, self.label, self.site) if name is not None)
 
     def kept_out_of(self, found: Sequence[Column]) -> "Columns":
-        """Return the same without columns to keep out that this table does not have: of many sites only some may."""
+        """Return the same without the columns to keep out that this table lacks: only some sites may have them."""
         known = {column.name for column in found}
         return replace(
             self,
@@ -131,8 +132,7 @@ def _check_named(where: str, found: Sequence[Column], wanted: Columns) -> None:
 def _refuse_repeated(where: str, names: Sequence[str]) -> None:
     if len(set(names)) == len(names):
         return
-    seen: set[str] = set()
-    twice = list(dict.fromkeys(name for name in names if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     raise InvalidData(f"{where}: column names must differ; given more than once: {listed(twice)}. Rename them.")
 
 
@@ -149,7 +149,7 @@ def _refusal(where: str, refused: Sequence[Column]) -> str:
 
 
 def shown(name: str) -> str:
-    """Quote a name for a message: control characters visible, and not longer than a line can bear."""
+    """Quote a name for a message: control characters are visible, and it is no longer than a line."""
     quoted = repr(name)
     return quoted if len(quoted) <= 80 else f"{quoted[:76]}…{quoted[0]}"
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedspca.data.tables import Table
 from fedspca.site.errors import InvalidData
+
+if TYPE_CHECKING:
+    from fedspca.data.tables import Table
 
 
 @dataclass(frozen=True)
@@ -28,37 +30,37 @@ class TextOptions:
     decimal: str = "."
 
 
-def _text(path: Path, options: TextOptions) -> Table:
+def _text(path: Path, options: TextOptions) -> "Table":
     from fedspca.data.text import TextTable
 
     return TextTable(path, options)
 
 
-def _parquet(path: Path, _options: TextOptions) -> Table:
+def _parquet(path: Path, _options: TextOptions) -> "Table":
     from fedspca.data.arrow import ParquetTable
 
     return ParquetTable(path)
 
 
-def _arrow(path: Path, _options: TextOptions) -> Table:
+def _arrow(path: Path, _options: TextOptions) -> "Table":
     from fedspca.data.arrow import IpcTable
 
     return IpcTable(path)
 
 
-def _numpy(path: Path, _options: TextOptions) -> Table:
+def _numpy(path: Path, _options: TextOptions) -> "Table":
     from fedspca.data.matrices import numpy_table
 
     return numpy_table(path)
 
 
-def _h5ad(path: Path, _options: TextOptions) -> Table:
+def _h5ad(path: Path, _options: TextOptions) -> "Table":
     from fedspca.data.matrices import H5adTable
 
     return H5adTable(path)
 
 
-FORMATS: dict[str, Callable[[Path, TextOptions], Table]] = {
+FORMATS: dict[str, Callable[[Path, TextOptions], "Table"]] = {
     **{f"{kind}{packed}": _text for kind in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".bz2", ".zst")},
     ".parquet": _parquet,
     ".pq": _parquet,
@@ -71,7 +73,7 @@ FORMATS: dict[str, Callable[[Path, TextOptions], Table]] = {
 EXTRAS = {"pyarrow": "files", "h5py": "h5ad"}
 
 
-def open_table(source: Any, options: TextOptions | None = None) -> Table:
+def open_table(source: Any, options: TextOptions | None = None) -> "Table":
     """Open a file, or a pandas or polars DataFrame, as a table; its rows are not read yet.
 
     Parameters
@@ -102,7 +104,7 @@ def suffix_of(path: Path) -> str:
     return max((ending for ending in FORMATS if name.endswith(ending)), key=len, default="")
 
 
-def _opener(path: Path) -> Callable[[Path, TextOptions], Table]:
+def _opener(path: Path) -> Callable[[Path, TextOptions], "Table"]:
     if not path.exists():
         raise InvalidData(f"{path}: there is no such file.")
     if path.is_dir():

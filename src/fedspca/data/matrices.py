@@ -1,4 +1,4 @@
-"""Tables that are matrices already: ``.npy``, ``.npz`` (CSR) and ``.h5ad``."""
+"""Files that hold a matrix: ``.npy``, ``.npz`` (CSR) and ``.h5ad``."""
 
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -131,7 +131,8 @@ def _selected(block: Any, wanted: list[int]) -> Any:
 
 def _floating(block: Any) -> Rows:
     kind: Any = block.dtype if block.dtype in (np.float32, np.float64) else np.float64
-    return block.astype(kind, copy=False)  # type: ignore[no-any-return]
+    floating: Rows = block.astype(kind, copy=False)
+    return floating
 
 
 def _dense_column(block: Any, j: int) -> NDArray[Any]:

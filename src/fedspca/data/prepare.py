@@ -20,7 +20,7 @@ from fedspca.linalg.operators import Rows
 from fedspca.site.errors import InvalidData
 
 IN_MEMORY = 64 << 20
-GROWTH = 8  # numbers in packed files take about this many times their room once read
+GROWTH = 8  # once read, numbers of a packed file take about this many times the file's size
 MOST_SITES = 1000
 CACHE_VERSION = 1
 
@@ -71,8 +71,8 @@ def read_sites(
     """
     most = IN_MEMORY if in_memory is None else in_memory
     table = open_table(source, options)
-    if _usable_as_it_is(table, features, columns):
-        return [SiteRows(name, table.matrix)]  # type: ignore[attr-defined]
+    if isinstance(table, MatrixTable) and _usable_as_it_is(table, features, columns):
+        return [SiteRows(name, table.matrix)]
     if hasattr(source, "columns") or _size_when_read(Path(source)) <= most:
         sinks = _gather(table, features, columns, name, lambda _: MemorySink())
         return [SiteRows(site, sink.finish()) for site, sink in sinks.items()]
@@ -122,14 +122,13 @@ def _owners(where: str, column: str, values: Texts) -> Texts:
     return values
 
 
-def _usable_as_it_is(table: Table, features: Sequence[Feature], columns: Columns) -> bool:
+def _usable_as_it_is(table: MatrixTable, features: Sequence[Feature], columns: Columns) -> bool:
     """Whether a mapped matrix needs no copy: it has the features in order and nothing else."""
     return (
-        isinstance(table, MatrixTable)
-        and columns.site is None
+        columns.site is None
         and [feature.column for feature in features] == [column.name for column in table.columns]
         and table.matrix.dtype in (np.float32, np.float64)
-        and table.matrix.shape[0] > 0
+        and bool(table.matrix.shape[0] > 0)
     )
 
 

@@ -1,4 +1,4 @@
-"""What a site can say of its columns without any row, and where sites are so unlike that a unit may be wrong."""
+"""Figures of a site's columns that show no row, and features so unlike between sites that a unit may be wrong."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from fedspca.linalg.operators import Rows, column_sums, deviations_from, missing
 
 Array = NDArray[np.float64]
 
-ORDERS = 1.5  # powers of ten between spreads, or sizes, that no ordinary difference between sites explains
+ORDERS = 1.5  # powers of ten by which the size of a feature at one site must differ to be reported
 
 
 @dataclass(frozen=True)

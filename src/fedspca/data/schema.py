@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from fedspca.data.columns import Feature, listed, shown
@@ -83,7 +84,7 @@ class Difference:
         """Say it in words."""
         told = []
         if self.missing:
-            told.append(f"lacks {listed(self.missing)}, which {shown(reference)} has")
+            told.append(f"lacks {listed(self.missing)}, which {shown(reference)} has{self._near_names()}")
         if self.extra:
             told.append(f"has {listed(self.extra)}, which {shown(reference)} lacks")
         if self.retyped:
@@ -91,6 +92,18 @@ class Difference:
         if self.reordered:
             told.append("has its columns in another order; they are matched by name")
         return [f"site {shown(self.site)} {what}" for what in told]
+
+    def _near_names(self) -> str:
+        """Return a question about columns that may be meant, since their names are nearly those that are missing."""
+        plain = {_plain(name): name for name in self.extra}
+        near = ((name, get_close_matches(_plain(name), plain, n=1, cutoff=0.8)) for name in self.missing)
+        pairs = [f"{shown(plain[found[0]])} for {shown(name)}" for name, found in near if found]
+        return f" (is {listed(pairs, most=3, quote=False)} meant? Rename one of the two)" if pairs else ""
+
+
+def _plain(name: str) -> str:
+    """Return a name without what people spell differently: case, spaces, dots, dashes and underscores."""
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
 def differences(schemas: Mapping[str, Schema]) -> list[Difference]:

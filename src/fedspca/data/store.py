@@ -72,7 +72,7 @@ class FileSink:
 
 
 class ArrayWriter:
-    """A ``.npy`` file that grows row by row; how many there are is written last, into the room its header left."""
+    """A ``.npy`` file that grows row by row; its header, with the number of rows, is written again at the end."""
 
     def __init__(self, path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> None:
         self._dtype = np.dtype(dtype)

@@ -1,7 +1,15 @@
-"""What a study will ask, of whom, and on which terms: one text whose hash every owner signs before a site answers.
+"""The agreement of a study: what it will ask, of whom, and how. Owners sign the hash of its text before a site answers.
 
 The agreement holds the settings of the fit, the features, each site's public key, how terms travel and what happens
 when a site is lost. A coordinator that wants anything else needs another agreement, and so another approval.
+
+What may never change:
+
+- Everything on which an owner's consent rests is in the text. Nothing that is asked of a site may come from elsewhere.
+- The same agreement has the same text and the same hash on every machine, and any change of it has another hash.
+- A text with a field that is missing or unknown is refused, never completed or ignored: the owner did not read it.
+- A field keeps its meaning. A new field, or another meaning, is a new ``version``, and asks for a new approval.
+- An agreement never widens a policy: a site answers only what both allow.
 """
 
 import base64
@@ -28,7 +36,7 @@ class InvalidAgreement(ValueError):
 
 @dataclass(frozen=True)
 class Agreement:
-    """The terms of a study.
+    """What the coordinator and the owners of a study agree on.
 
     Parameters
     ----------
@@ -122,7 +130,7 @@ class Agreement:
         return "The names and settings of a study must be plain text: an owner reads them in a terminal."
 
     def text(self) -> str:
-        """Return the agreement as a text: always the same for the same terms."""
+        """Return the agreement as a text: always the same text for the same agreement."""
         return json.dumps(asdict(self), sort_keys=True, indent=1, ensure_ascii=False)
 
     @cached_property
@@ -159,7 +167,7 @@ def read_agreement(text: str | bytes) -> Agreement:
 
 
 def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tuple[str, ...]) -> list[str]:
-    """Return why a site with this policy and these rows does not take part on these terms; an empty list if it does."""
+    """Return why a site with this policy and these rows does not take part; an empty list if it does."""
     found = []
     if features != agreement.features:
         found.append(_schema_difference(features, agreement.features))
@@ -192,7 +200,7 @@ def standing_objections(agreement: Agreement, policy: Policy) -> list[str]:
 
 
 def owners_objections(agreement: Agreement, rows: int) -> list[str]:
-    """Return what speaks against terms for the owner's ears alone: it depends on the rows and on what is asked."""
+    """Return objections that only the owner may read, since they tell of the number of rows."""
     components = agreement.fit.get("components", 1)
     if isinstance(components, int) and rows <= components:
         return [f"this site holds {rows} rows, which are not more than the {components} components"]

@@ -5,8 +5,8 @@ the study; whether this question was answered before; the owner's policy; the qu
 touched, the answer is written into the log, and it leaves.
 
 Each (run, round, kind) is answered once. The same letter again gets the same bytes again, so a coordinator that was
-stopped goes on as if nothing had been; another letter for the same round is refused, so nobody gets a second answer on
-other terms.
+stopped goes on as if nothing had happened. Another letter for the same round is refused, so nobody gets a second answer
+to a question that was changed.
 """
 
 import hashlib
@@ -146,7 +146,7 @@ class Endpoint:
         return Message("hello", {"state": state, "features": len(self.site.feature_names)})
 
     def _proposal(self, message: Message) -> Message:
-        """Keep the terms for the owner, unless the site could not take part on them anyway."""
+        """Keep the agreement for the owner, unless the site could not take part in it anyway."""
         text = message.arrays.get("agreement")
         if text is None or text.dtype != np.uint8 or text.ndim != 1:
             raise InvalidAgreement("A proposal without an agreement.")

@@ -31,7 +31,7 @@ class Session:
     Attributes
     ----------
     agreement : Agreement
-        The terms, approved by the owner.
+        The agreement, approved by the owner.
     site : Site
         The rows.
     identity : Identity
@@ -107,7 +107,7 @@ class Session:
             raise SiteRefusal(name, query.name, problem)
 
     def _purpose(self) -> Purpose | None:
-        """What releases are for in a private study, and on which terms; None in another."""
+        """What releases of a private study are for, and what the owner approved; None in another study."""
         privacy = self.agreement.privacy
         if privacy is None:
             return None

@@ -1,4 +1,4 @@
-"""What a site keeps of a study between messages: the terms, the owner's approval, and where the rounds stand.
+"""What a site keeps of a study between messages: the agreement, the owner's approval, and the state of the rounds.
 
 All of it is in a folder of the site's own, each file written whole or not at all, so that a site which is stopped at
 any moment goes on from there.
@@ -23,10 +23,10 @@ class Store(Protocol):
     """Where a site keeps what it knows of studies."""
 
     def propose(self, agreement: Agreement) -> None:
-        """Keep the terms of a study for the owner to read."""
+        """Keep an agreement for the owner to read."""
 
     def approved(self, study: str) -> Agreement | None:
-        """Return the terms with this hash, if the owner has approved them."""
+        """Return the agreement with this hash, if the owner has approved it."""
 
     def load(self, study: str) -> Message | None:
         """Return where the rounds of a study stand."""
@@ -43,11 +43,11 @@ class MemoryStore:
         self._states: dict[str, bytes] = {}
 
     def propose(self, agreement: Agreement) -> None:
-        """Keep the terms of a study."""
+        """Keep an agreement."""
         self._agreements[agreement.hash] = agreement
 
     def approved(self, study: str) -> Agreement | None:
-        """Return the terms with this hash."""
+        """Return the agreement with this hash."""
         return self._agreements.get(study)
 
     def load(self, study: str) -> Message | None:
@@ -65,7 +65,7 @@ class FolderStore:
     Parameters
     ----------
     folder : Path
-        Where studies are kept, each in a folder named by the hash of its terms.
+        Where studies are kept, each in a folder named by the hash of its agreement.
     identity : Identity
         The site's keys: an approval counts if it was signed with them.
     """
@@ -75,7 +75,7 @@ class FolderStore:
         self._identity = identity
 
     def propose(self, agreement: Agreement) -> None:
-        """Keep the terms of a study for the owner to read. They take the place of others that were not approved."""
+        """Keep an agreement for the owner to read. It takes the place of others that were not approved."""
         home = self._home(agreement.hash)
         if (home / "agreement.json").exists():
             return
@@ -88,12 +88,12 @@ class FolderStore:
             draft.write_text(agreement.text(), encoding="utf-8")
 
     def studies(self) -> list[Agreement]:
-        """Return the terms of all studies that were proposed, the newest last."""
+        """Return the agreements that were proposed, the newest last."""
         paths = sorted(self._folder.glob("*/agreement.json"), key=lambda path: path.stat().st_mtime_ns)
         return [read_agreement(path.read_text(encoding="utf-8")) for path in paths]
 
     def approve(self, agreement: Agreement) -> None:
-        """Sign the hash of a study's terms with the site's key."""
+        """Sign the hash of an agreement with the site's key."""
         with new_file(self._home(agreement.hash) / "approval", private=True) as draft:
             draft.write_bytes(self._identity.sign(_words_of_approval(agreement.hash)))
 
@@ -102,7 +102,7 @@ class FolderStore:
         (self._home(agreement.hash) / "approval").unlink(missing_ok=True)
 
     def approved(self, study: str) -> Agreement | None:
-        """Return the terms with this hash, if their approval bears the signature of this site's key."""
+        """Return the agreement with this hash, if the approval bears the signature of this site's key."""
         home = self._home(study)
         try:
             approval = signed_payload((home / "approval").read_bytes(), self._identity.public, "the owner")

@@ -24,7 +24,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Purpose:
-    """What a release is for, and on which terms the owner approved it.
+    """What a release is for, and what the owner approved.
 
     Attributes
     ----------

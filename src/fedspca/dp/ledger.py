@@ -1,4 +1,13 @@
-"""What a site has spent of its privacy: every noised release is written down before it leaves, and then no more."""
+"""What a site has spent of its privacy budget.
+
+What may never change:
+
+- A release is written down before it leaves. If the site stops in between, the budget is spent and nothing has left.
+- A release that the owner's budget or the study's does not allow is refused, and nothing of it leaves.
+- Lines are only ever added. A ledger that was changed or cut off pays for nothing: the site then releases nothing more.
+- The same question of the same study, run and round is charged once, since at most one answer to it leaves.
+- Every line of an old ledger still counts: ``multiplier`` and ``slack`` keep their names and their meaning.
+"""
 
 import math
 from collections.abc import Iterator, Mapping

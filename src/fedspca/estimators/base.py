@@ -24,6 +24,8 @@ from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
 
+DUST = 1e-15  # relative to the largest weight: many loadings, made orthonormal, leave some of 1e-32
+
 
 class Found(NamedTuple):
     """Loadings W (d × r) and WᵀSW, from which all their figures follow."""
@@ -32,7 +34,7 @@ class Found(NamedTuple):
     captured: Array
 
 
-class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Sparse loadings of rows that several sites hold; subclasses say how the loadings are found."""
 
     n_components: int
@@ -103,7 +105,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _set_fitted(self, rounds: Rounds, moments: Moments, found: Found) -> None:
         rounds.show()
-        w, captured = found
+        w, captured = _without_dust(found.w), found.captured
         self.objective_ = self._objective(w, captured, rounds.n_sites)
         self.components_ = np.ascontiguousarray(w.T)
         self.mean_ = moments.mean
@@ -182,7 +184,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
-        """Rows as scikit-learn sees them. Values are checked by each site: its errors name the site and the column."""
+        """Check rows as scikit-learn does. Each site checks the values: its errors name the site and the column."""
         try:
             return validate_data(
                 self,
@@ -216,7 +218,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return np.asarray(scores).astype(rows.dtype, copy=False)
 
     def _new_rows(self, X: Any) -> Any:
-        """Rows to be seen as the fitted ones were: missing values, where they are allowed, stand at the mean."""
+        """Return new rows as the fit saw its own: missing values, where they are allowed, stand at the mean."""
         if is_dask(X):
             return self._new_dask_rows(X)
         finite = "allow-nan" if self.max_missing > 0 else True
@@ -296,8 +298,13 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
 
+def _without_dust(w: Array) -> Array:
+    """Set weights to zero that are rounding errors beside the largest of their loading: they name no feature."""
+    return np.where(np.abs(w) > DUST * np.abs(w).max(axis=0), w, 0.0)
+
+
 def _rows_of(rows: Any, mine: NDArray[np.bool_]) -> Any:
-    """One site's rows: a view where they stand together and are dense, else a copy of them."""
+    """Return one site's rows: a view if they are dense and consecutive, else a copy."""
     where = np.flatnonzero(mine)
     if where[-1] - where[0] + 1 == len(where):
         return rows[where[0] : where[-1] + 1]
@@ -305,7 +312,7 @@ def _rows_of(rows: Any, mine: NDArray[np.bool_]) -> Any:
 
 
 def checked_federation(federation: Any) -> Federation:
-    """Return the federation, or say what to make one of."""
+    """Return the federation, or raise an error that says how to make one."""
     if isinstance(federation, Federation):
         return federation
     raise TypeError(

@@ -1,6 +1,5 @@
 """What the paper's two methods share as estimators."""
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -12,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from fedspca._callers import warn_caller
 from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federation
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
@@ -218,12 +218,11 @@ class ConsensusSparsePCA(FederatedSparsePCA):
             tries.insert(0, "rho='auto', since a rho below the sites' curvature does not converge")
         if isinstance(self.init, str) and self.init == "random":
             tries.insert(0, "init='warm', since sites that start apart may settle on other signs and rotations")
-        warnings.warn(
+        warn_caller(
             f"{type(self).__name__} stopped after {self.max_rounds} rounds of stage {stage} with a primal residual of "
             f"{worst.residuals.primal:.1e} and a dual residual of {worst.residuals.dual:.1e} (tol={self.tol:g}, "
             f"rho={worst.rho:g}). Try {'; or '.join(tries)}.",
             ConvergenceWarning,
-            stacklevel=5,
         )
 
 

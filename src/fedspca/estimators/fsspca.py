@@ -57,7 +57,7 @@ class FSSPCA(ConsensusSparsePCA):
     finish : {"sparse", "qf"}, default="sparse"
         The last step: orthonormal loadings that keep every zero, or the paper's Q factor, which may fill zeros in.
     scale : bool, default=False
-        Divide features by their joint standard deviation (ddof = 1).
+        Divide features by their joint standard deviation (ddof = 1). At the command line the default is True.
     max_missing : float, default=0.0
         The largest share of missing values (NaN) that a feature may have over all sites. They stand at the joint mean.
     tol : float, default=1e-6

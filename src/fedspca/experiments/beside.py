@@ -1,4 +1,4 @@
-"""Beside the paper: what else one could do today, on WDBC* over ten sites, and what partitions do to it."""
+"""Beside the paper: other methods of today on WDBC* over ten sites, and how partitions change their results."""
 
 from functools import cache
 from typing import Any

@@ -1,4 +1,4 @@
-"""The figures, drawn from the numbers alone and all in one look. It needs matplotlib (the ``reproduce`` extra)."""
+"""The figures, drawn from the numbers alone and in one style. It needs matplotlib (the ``reproduce`` extra)."""
 
 import io
 from collections.abc import Callable, Iterable, Sequence

@@ -124,7 +124,7 @@ def fit(model: FederatedSparsePCA, federation: SimulatedFederation) -> Fit:
 
 
 def _by_loading(alignments: list[Array], stages: list[int]) -> tuple[Array, ...]:
-    """Agreement by round for each loading: stage after stage, and the loadings of a stage side by side."""
+    """Alignment by round for each loading: stage after stage, and the loadings of a stage side by side."""
     curves: list[Array] = []
     for stage in sorted(set(stages)):
         rounds = [a for a, at in zip(alignments, stages, strict=False) if at == stage]

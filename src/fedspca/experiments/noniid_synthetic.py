@@ -1,4 +1,4 @@
-"""Experiment 3: non-IID synthetic data. Agreement by round, recovery errors, and how they move with what is open."""
+"""Experiment 3: non-IID synthetic data. Alignment by round, recovery errors, and how they change."""
 
 from typing import Any
 

@@ -19,7 +19,7 @@ ATTEMPTS = 100  # draws of a random partition before it is called impossible
 
 
 def by_label(labels: ArrayLike, n_sites: int, *, seed: int = 0) -> Owners:
-    """Deal rows out label by label: sites see as few labels as can be.
+    """Deal rows out label by label: each site sees as few labels as possible.
 
     Rows are shuffled, then ordered by label and cut into equal parts, so a site holds one label or neighbouring ones.
     """

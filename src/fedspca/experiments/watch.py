@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 class SimulatedFederation(LocalFederation):
-    """Sites in this process, one for each owner, that an experiment may treat as no real federation can be treated.
+    """Sites in this process, one for each owner, whose loadings an experiment may look at.
 
     Parameters
     ----------

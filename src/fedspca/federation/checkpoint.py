@@ -21,7 +21,7 @@ from fedspca.site.site import Site
 
 SITES = "sites.npz"
 PAUSE = 0.25  # seconds between writing snapshots of the sites: a killed fit repeats little more than that
-SHARE = 20  # and no more than one part in so many of the time goes into writing them
+SHARE = 20  # writing them takes at most one part in so many of the time
 
 
 class CheckpointedFederation(Around):
@@ -67,7 +67,7 @@ class CheckpointedFederation(Around):
             return answer
         answer = self._federation.sum(query)
         self._journal.keep(self._number, query, answer)
-        # taken when all sites are between two rounds: an interruption may come when some have answered and some not
+        # taken between two rounds: at an interruption some sites may have answered and others not
         self._snapshot = (self._number, [site.snapshot() for site in self._sites])
         if time.monotonic() >= self._due:
             self.save()

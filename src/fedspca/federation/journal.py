@@ -1,4 +1,4 @@
-"""Sums that were paid for are not lost: one file a round, which says what was asked, what came of it, and its checksum.
+"""Sums are kept, one file a round: what was asked, the sum, and a checksum.
 
 A solver is a deterministic function of the sums it gets. Given the same sums it asks the same questions, so a fit that
 was interrupted is brought back by replaying them, and goes on from the first that is not there.

@@ -21,7 +21,7 @@ SLACK = 1.01  # rounding, and the joint mean's own
 class PlainFederation(Roster):
     """Sites on other machines, each asked by a letter and answering with its own terms."""
 
-    _squares: Mapping[str, Array] | None = None  # the squared deviations that each site told of
+    _squares: Mapping[str, Array] | None = None  # the squared deviations that each site reported
 
     def snapshot(self) -> Message:
         """Return where the rounds stand; :meth:`restore` takes it."""
@@ -69,7 +69,7 @@ class PlainFederation(Roster):
         if found != wanted:
             return f"it answered {query.name!r} with arrays of shapes {found}, not {wanted}."
         if "product" in terms and self._squares is not None and site in self._squares:
-            # ‖AᵀAQ‖ ≤ tr(AᵀA)‖Q‖, and the trace is what the site itself told of its deviations
+            # ‖AᵀAQ‖ ≤ tr(AᵀA)‖Q‖, and the site itself reported the trace, with its deviations
             trace = float((self._squares[site] / query.arrays["scale"] ** 2).sum())
             largest = SLACK * trace * float(np.linalg.norm(asked_directions(query)))
             if float(np.linalg.norm(terms["product"])) > largest:

@@ -1,4 +1,4 @@
-"""A coordinator that may be stopped at any moment: each sum is kept, and with it where the conversation stood."""
+"""A coordinator that may be stopped at any moment: each sum is kept, with the state of the conversation after it."""
 
 from typing import Protocol
 

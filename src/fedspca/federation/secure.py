@@ -1,8 +1,8 @@
 """The coordinator's side of secure aggregation: it learns the sum of the sites' terms and nothing else.
 
 See :mod:`fedspca.masking.messages` for the steps. A round is two exchanges, ``masked`` and ``unmask``; before the first
-one come ``keys`` and ``shares``. What a lost site did is undone with the help of the others, once, over one set of
-sites.
+one come ``keys`` and ``shares``. The masks of a lost site are taken off with the help of the others, once, and for one
+set of sites only.
 """
 
 import secrets

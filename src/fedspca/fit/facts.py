@@ -1,4 +1,4 @@
-"""What is asked after the fit so that it can be judged: dense PCA, correlation, errors, and each site's share.
+"""Figures that are asked for after a fit, to judge it: dense PCA, correlation, errors, and each site's share.
 
 Everything is a sum over the sites, except what a site's policy lets it show alone.
 """

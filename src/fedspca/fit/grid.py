@@ -5,21 +5,22 @@ from typing import Any
 import numpy as np
 
 from fedspca.estimators import ExactSPCA
+from fedspca.estimators.sparsity_path import Rule
 from fedspca.federation import Federation
 from fedspca.fit.settings import SolverSettings
 
 POINTS = 10
-MOST = 1000  # non-zeros a component beyond which nobody reads a loading
+MOST = 1000  # the most non-zeros a component that are tried: nobody reads longer loadings
 
 
 def default_grid(n_features: int, points: int = POINTS) -> list[int]:
-    """Return numbers of non-zeros from one to all features, ever wider apart."""
+    """Return numbers of non-zeros from one to all features, at growing distances."""
     grid = np.geomspace(1, min(n_features, MOST), points)
     return sorted({round(float(count)) for count in grid})
 
 
 def follow_path(
-    settings: SolverSettings, federation: Federation, grid: list[int], rule: str = "knee"
+    settings: SolverSettings, federation: Federation, grid: list[int], rule: Rule = "knee"
 ) -> dict[str, Any]:
     """Solve for each number of non-zeros a component, for a round or two each, and mark a choice.
 
@@ -38,7 +39,7 @@ def follow_path(
         settings.components, scale=settings.scale, max_missing=settings.max_missing, random_state=settings.seed
     )
     path = estimator.path_federation(federation, n_nonzero=grid)
-    chosen = path.choose(rule)  # type: ignore[arg-type]
+    chosen = path.choose(rule)
     return {
         "rule": rule,
         "dense": float(path.dense_ratio),

@@ -1,4 +1,4 @@
-"""From files to sites: the features that they share, in one order, and what a reader must be told."""
+"""From files to sites: the features that they share, in one order, and the remarks for a reader."""
 
 import csv
 from collections.abc import Sequence
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedspca.data import Feature, Schema, SiteRows, agree, choose, open_table, read_sites
+from fedspca.data.columns import Feature, choose
+from fedspca.data.formats import open_table
+from fedspca.data.prepare import SiteRows, read_sites
+from fedspca.data.schema import Schema, agree
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.fit.settings import FitSettings
 from fedspca.site import Policy, Site
@@ -26,7 +29,7 @@ class Inputs:
     sites : tuple of SiteRows
         Each site's rows.
     told : tuple of str
-        What was done to the files so that they fit together.
+        Remarks: what was done so that the files fit together.
     schema : Schema
         The schema of the features.
     """
@@ -38,7 +41,7 @@ class Inputs:
 
 
 def site_names(files: Sequence[str]) -> list[str]:
-    """Name sites after their files: the shortest way that tells them apart."""
+    """Name sites after their files, as briefly as keeps the names different."""
     paths = [Path(file) for file in files]
     stems = [_stem(path) for path in paths]
     if len(set(stems)) == len(stems):
@@ -68,10 +71,18 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
     wanted = settings.columns()
     known = {column.name for table in tables.values() for column in table.columns}
     typed_right = known.issuperset({*wanted.exclude, *wanted.beside})
-    return {
-        name: choose(table.where, table.columns, wanted.kept_out_of(table.columns) if typed_right else wanted)
-        for name, table in tables.items()
-    }
+    found: dict[str, tuple[Feature, ...]] = {}
+    refused: list[str] = []
+    for name, table in tables.items():
+        try:
+            found[name] = choose(
+                table.where, table.columns, wanted.kept_out_of(table.columns) if typed_right else wanted
+            )
+        except InvalidData as error:
+            refused.append(str(error))
+    if refused:  # all of them at once, rather than one for each attempt
+        raise InvalidData(" ".join(dict.fromkeys(refused)))
+    return found
 
 
 def open_inputs(settings: FitSettings) -> Inputs:

@@ -19,6 +19,7 @@ from fedspca.federation.checkpoint import CheckpointedFederation
 from fedspca.fit.facts import judge
 from fedspca.fit.grid import default_grid, follow_path
 from fedspca.fit.inputs import Inputs, make_sites, open_inputs, read_covariance
+from fedspca.fit.obstacles import too_small
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import make_estimator
 from fedspca.linalg.operators import column_sums
@@ -55,7 +56,8 @@ def fit_files(
     estimator = make_estimator(settings, [callback] if callback else [])
     inputs = inputs or open_inputs(settings)
     sites = make_sites(settings, inputs)
-    _check_rows(settings, sites)
+    if small := too_small(settings, {site.name: site.n_rows for site in sites}):  # a policy cannot know of options
+        raise ValueError(" ".join(small))
     local = LocalFederation(sites)
     if checkpoint is None:
         return _fitted_to_files(settings, inputs, estimator, local, sites)
@@ -95,16 +97,6 @@ def fit_covariance_file(settings: FitSettings, *, callback: Callback | None = No
     kept = {name: value for name, value in asdict(settings).items() if name not in {"files", "cache"}}
     told = ["a covariance was analysed and no rows: figures about rows are those of Gaussian ones"]
     return fitted_model(settings, estimator, federation, study=kept, told=told, site_names=["covariance"])
-
-
-def _check_rows(settings: FitSettings, sites: list[Site]) -> None:
-    """Say what to do about a small site; its policy would refuse too, but cannot know of options."""
-    small = [site.name for site in sites if site.n_rows < settings.min_rows]
-    if small:
-        raise ValueError(
-            f"Site {small[0]!r} holds fewer rows than the {settings.min_rows} of --min-rows: a sum over few rows says "
-            "much about each. Leave the site out, or lower --min-rows."
-        )
 
 
 def _fitted_to_files(

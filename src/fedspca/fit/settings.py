@@ -6,15 +6,29 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args, get_type_hints
 
-from fedspca.data import Columns, TextOptions
-from fedspca.data.columns import MAX_FEATURES, listed
+from fedspca.data.columns import MAX_FEATURES, Columns, listed
+from fedspca.data.formats import TextOptions
 
 SECTIONS = ("study", "data", "columns", "fit", "federation", "privacy", "policy")
 
 
-def setting(section: str, help: str, default: Any = None, example: str = "") -> Any:
-    """Declare a setting: the section of its file, what it means, its default, and an example if it has none."""
-    about = {"section": section, "help": help, "example": example}
+def setting(section: str, help: str, default: Any = None, example: str = "", choices: tuple[str, ...] = ()) -> Any:
+    """Declare a setting.
+
+    Parameters
+    ----------
+    section : str
+        The section of the settings file.
+    help : str
+        What it means.
+    default : object
+        Its default; None if it has none.
+    example : str
+        What the settings file shows where there is no default.
+    choices : tuple of str
+        The values that a shell offers when it completes the option.
+    """
+    about = {"section": section, "help": help, "example": example, "choices": choices}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=about)
     return field(default=default, metadata=about)
@@ -24,16 +38,20 @@ def setting(section: str, help: str, default: Any = None, example: str = "") -> 
 class SolverSettings:
     """What is to be fitted."""
 
-    solver: str = setting("fit", "exact, faspca or fsspca.", "exact")
+    solver: str = setting("fit", "exact, faspca or fsspca.", "exact", choices=("exact", "faspca", "fsspca"))
     components: int = setting("fit", "How many components.", 2)
     nonzero: int | None = setting("fit", "Non-zero weights of each component (exact).", example="10")
     variance_kept: float | None = setting(
         "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
     )
     lam: float | None = setting("fit", "Or: the weight of the l1 norm (every solver).", example="100.0")
-    scale: bool = setting("fit", "Divide features by their joint standard deviation.", True)
+    scale: bool = setting(
+        "fit", "Divide features by their joint standard deviation; in Python the default is not to.", True
+    )
     max_missing: float = setting(
-        "fit", "The largest share of missing values that a feature may have; they count as the joint mean.", 0.2
+        "fit",
+        "The largest share of missing values that a feature may have; they count as the joint mean. In Python: 0.",
+        0.2,
     )
     search: str | None = setting(
         "fit",

@@ -27,7 +27,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")  # Flower's own processes on the co
 
 
 class InvalidCertificate(ValueError):
-    """A certificate or key that a connection must not rest on."""
+    """A certificate or key that must not be trusted for a connection."""
 
 
 class Certificates(NamedTuple):

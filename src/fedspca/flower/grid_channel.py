@@ -67,7 +67,7 @@ class FlowerChannel:
         return tuple(sorted(name for name, node in self._node_of.items() if node in (self._online or ())))
 
     def refresh(self, deadline: float | None = None) -> None:
-        """Look who is connected, and ask those that have not yet said so who they are."""
+        """Look who is connected, and ask new nodes which site they are."""
         self._online = online = set(self._grid.get_node_ids())
         if strangers := online - set(self._node_of.values()):
             answers, _ = self._carry(dict.fromkeys(sorted(strangers), self._hello), deadline or self._hello_deadline)
@@ -126,7 +126,7 @@ class FlowerChannel:
                     return
                 time.sleep(min(wait, left))
                 wait = min(1.5 * wait, LONGEST_WAIT)
-        except Exception as error:  # told where it is waited for
+        except Exception as error:  # reported where the reply is awaited
             arrived.put((identifier, error))
 
     def _push(self, letters: Mapping[int, bytes], deadline: float) -> tuple[dict[str, int], dict[int, str]]:

@@ -117,7 +117,7 @@ class Process:
             return None
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """End it and all that it started: first asked, then told."""
+        """End it and all that it started: first by SIGTERM, after some seconds by SIGKILL."""
         stop(self.folder, self.name, seconds)
         if self._child is not None:
             self._child.wait()
@@ -128,7 +128,7 @@ class Process:
             self._child.stdin.close()
 
     def kill(self) -> None:
-        """End the process alone, as a power cut would."""
+        """End the process alone by SIGKILL, as a power cut would."""
         if (pid := self.pid) is not None:
             os.kill(pid, signal.SIGKILL)
             self.wait()
@@ -146,7 +146,7 @@ def running(folder: Path, name: str) -> int | None:
         pid, _, started = (Path(folder) / f"{name}.pid").read_text(encoding="ascii").strip().partition(" ")
     except (OSError, UnicodeError):
         return None
-    # ids are used again, so the time at which the process started must agree too
+    # the system uses ids again, so the time at which the process started must be the same too
     return int(pid) if pid.isdigit() and started and started == _started_at(int(pid)) else None
 
 
@@ -160,7 +160,7 @@ def stop(folder: Path, name: str, seconds: float = STOP_SECONDS) -> bool:
         def living() -> list[int]:
             return [member for member in family if _started_at(member) == born[member] != ""]
 
-        # its helpers too: one of them waits for its end, in vain while nobody buries it
+        # its helpers too: one of them waits until the process is reaped, and nobody here does that
         _signal(family, signal.SIGTERM)
         if not _until(lambda: not living(), seconds):
             _signal(living(), signal.SIGKILL)
@@ -285,7 +285,7 @@ def _since(log: Path, start: int) -> str:
 
 
 def _started_at(pid: int) -> str:
-    """When a process started, as one word; empty if it is gone or only waits to be buried."""
+    """When a process started, as one word; empty if the process is gone or has ended unreaped."""
     try:
         # what follows the name in brackets, which may itself hold spaces and brackets
         state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

@@ -74,7 +74,7 @@ class Relay:
         self._thread.start()
 
     def stop(self) -> None:
-        """Listen no more. A letter being handled is finished, but its answer may find nobody."""
+        """Stop listening. A letter that is being handled is finished, but nobody may be left to take its answer."""
         if self._stopping.is_set():
             return
         self._stopping.set()

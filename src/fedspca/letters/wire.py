@@ -2,6 +2,14 @@
 
 A message is a kind, a few plain fields and named arrays. Its bytes are a mark, the length of a JSON header, the header
 (kind, fields, and each array's name, dtype and shape), and the arrays' own bytes, one after the other.
+
+What may never change:
+
+- The same message has the same bytes on every machine: signatures, hashes of questions and journals rest on it.
+- Reading never runs anything: there is no pickle, and fields are plain JSON.
+- Lengths, types and shapes are checked against the bytes that are there before memory is taken for them.
+- Bytes that do not begin with ``MARK`` are refused. A new layout gets a new mark, so that old and new never mix.
+- Arrays are little-endian and of the types in ``DTYPES``; a type may be added, and none may change its meaning.
 """
 
 import json

@@ -63,12 +63,12 @@ class NystromModel:
         return _weighted(self.factors, _across(self.factors, w))
 
 
-def majoriser(model: NystromModel, rows: Index | None = None) -> Quadratic:
+def majoriser(model: NystromModel, features: Index | None = None) -> Quadratic:
     """M itself, over some features or all: ``-tr(w' M w) >= -tr(w' S w)``, with equality on the asked columns."""
-    return Quadratic(_stacked(model.factors, rows)).compact()
+    return Quadratic(_stacked(model.factors, features)).compact()
 
 
-def predictor(model: NystromModel, rows: Index | None = None) -> Quadratic:
+def predictor(model: NystromModel, features: Index | None = None) -> Quadratic:
     """``M + tau (I - B B')``: the trace not yet explained, spread evenly over what was never asked.
 
     On sparse vectors noise looks isotropic, so this predicts S far better than M does while the model is young. It
@@ -76,9 +76,9 @@ def predictor(model: NystromModel, rows: Index | None = None) -> Quadratic:
     """
     tau = _unexplained(model)
     if tau <= _NEGLIGIBLE * _top(model.gram) or not model.asked:
-        return majoriser(model, rows)
-    basis = _stacked(model.asked, rows) @ model.whitening
-    return Quadratic.difference(_stacked(model.factors, rows), basis, tau).compact()
+        return majoriser(model, features)
+    basis = _stacked(model.asked, features) @ model.whitening
+    return Quadratic.difference(_stacked(model.factors, features), basis, tau).compact()
 
 
 def _unexplained(model: NystromModel) -> float:
@@ -197,10 +197,10 @@ def _whitened(whitening: Array, cross: Array) -> Array:
     return larger
 
 
-def _stacked(blocks: Blocks, rows: Index | None) -> Array:
-    """The blocks side by side, over some rows or all."""
-    if rows is not None and len(rows) < len(blocks[0]):
-        blocks = tuple(block[rows] for block in blocks)
+def _stacked(blocks: Blocks, features: Index | None) -> Array:
+    """The blocks side by side, over some features or all."""
+    if features is not None and len(features) < len(blocks[0]):
+        blocks = tuple(block[features] for block in blocks)
     return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
 
 
@@ -220,5 +220,5 @@ def _weighted(blocks: Blocks, weights: Array) -> Array:
 
 
 def _top(gram: Array) -> float:
-    """An upper-bound-free proxy for lambda_max(M): its largest diagonal entry, which is within a factor m."""
+    """The size of lambda_max(M), to within a factor m: the largest diagonal entry. It is not an upper bound."""
     return float(gram.diagonal().max(initial=0.0))

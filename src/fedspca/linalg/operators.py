@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -77,7 +77,7 @@ def summed_anywhere(sum_over: Callable[Concatenate[Rows, P], Array]) -> Callable
             return rows.total(lambda part: (sum_over(part, *args, **kwargs),))[0]
         return sum_over(rows, *args, **kwargs)
 
-    return anywhere  # type: ignore[return-value] # wraps() shows what it wraps
+    return cast(Callable[Concatenate[AnyRows, P], Array], anywhere)  # wraps() claims the type of what it wraps
 
 
 def row_blocks(rows: Rows, fill: Array | None = None, *, least: int = 1) -> Iterator[Rows]:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _EQUAL = 1e-8  # relative: weights and variances that differ by less are equal, and a rule decides
-_ROWS = 1500  # varimax looks only at the heaviest rows: the others carry next to nothing of its criterion
+_FEATURES = 1500  # varimax looks only at features with the largest weights: the others hardly change its criterion
 
 
 def varimax(w: Array, *, max_iter: int = 30, tol: float = 1e-4) -> Array:
@@ -15,8 +15,8 @@ def varimax(w: Array, *, max_iter: int = 30, tol: float = 1e-4) -> Array:
     if r == 1:
         return np.eye(1)
     heavy = w
-    if d > _ROWS:
-        heavy = w[np.argpartition(-np.einsum("ij,ij->i", w, w), _ROWS)[:_ROWS]]
+    if d > _FEATURES:
+        heavy = w[np.argpartition(-np.einsum("ij,ij->i", w, w), _FEATURES)[:_FEATURES]]
     if r == 2:
         return _plane_varimax(heavy, d)
     rotation, last = np.eye(r), 0.0

@@ -1,7 +1,7 @@
 """The cryptography of masking, each piece from a library: key agreement, key streams, sealed letters, shared secrets.
 
-X25519 and HKDF-SHA256 agree on keys, ChaCha20 stretches a key into a mask, ChaCha20-Poly1305 seals what one site tells
-another through the coordinator, and Shamir's scheme splits a secret so that only enough sites together can restore it.
+X25519 and HKDF-SHA256 agree on keys, ChaCha20 stretches a key into a mask, ChaCha20-Poly1305 seals what one site sends
+to another through the coordinator, and Shamir's scheme splits a secret so that only enough sites together restore it.
 Every secret is a seed of 128 bits from the operating system, as strong as the curve.
 """
 

@@ -1,4 +1,4 @@
-"""Charts as SVG: no script draws them, so that they print, scale, and are there when nothing else is."""
+"""Charts as SVG. No script draws them, so they print, scale, and show even where scripts are switched off."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from fedspca.report.markup import Markup, join, tag
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 440.0, 62.0, 12.0, 14.0, 40.0
 ROW = 24.0
 LONGEST = 26
-NAMED = 16  # arrows of a biplot that carry their names; all of them say it when pointed at
+NAMED = 16  # arrows of a biplot that are labelled; every arrow shows its name on hover
 
 
 class Bar(NamedTuple):

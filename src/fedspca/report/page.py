@@ -1,4 +1,4 @@
-"""The report as one page: everything in it is in it, and a policy in its head forbids loading anything."""
+"""The report as one page. It holds all that it shows, and a policy in its head forbids loading anything."""
 
 import base64
 import hashlib

@@ -12,7 +12,7 @@ MAX_GRAM_FEATURES = 4096  # the upper triangle of such a covariance has 67 MB
 
 @dataclass(frozen=True)
 class Policy:
-    """The terms on which a site answers; a question that asks for more is refused before data are touched.
+    """What a site answers; a question that asks for more is refused before data are touched.
 
     Parameters
     ----------

@@ -2,6 +2,14 @@
 
 Each question is a pure function (data, state, query) -> (state, terms). Terms are all that a site reveals, and each
 is a term of a sum over the sites. The list says, in words, what each releases.
+
+What may never change:
+
+- The list is closed: a site answers nothing that is not in it, and a coordinator cannot add to it.
+- A name keeps its meaning. Owners approve questions by name, so another answer needs another name.
+- Names and shapes of the terms follow from the question alone, never from the rows: a shape must not tell anything.
+- Every array of an answer is to be summed over the sites. None is an identifier, an extreme or a row.
+- A question with noise has a ``cost``, and draws its noise from the operating system; one without has none.
 """
 
 from collections.abc import Mapping

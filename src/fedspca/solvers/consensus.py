@@ -42,7 +42,7 @@ class RhoControl:
 
 @dataclass(frozen=True)
 class Consensus:
-    """Where the sites came to agree, or how far they came."""
+    """The consensus of the sites, or how near to it they came."""
 
     z: Array
     mean_w: Array

@@ -107,7 +107,7 @@ def _solve_stage(
         leading = leading_subspace(rounds, frame, size, rng)
         start = leading.vectors if warm else start
         if rho == "auto":
-            # a ρ below the pull of the penalty would need as many rounds as the one is smaller than the other
+            # with a ρ below the size of the penalty the number of rounds grows in proportion to their ratio
             rho = max(largest_curvature(rounds, frame, leading.values[0]), method.lam.max() / rounds.n_sites)
     chosen: dict[str, Scalar] = {"deflation": plan.deflation, "seed": int(rng.integers(2**31))}
     method = replace(method, scalars={**method.scalars, **chosen})

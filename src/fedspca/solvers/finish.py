@@ -14,11 +14,11 @@ Deflation = Literal["orthogonal", "generalized"]
 Finish = Literal["sparse", "qf"]
 
 NEGLIGIBLE = 1e-9  # a weight that only the rounding of the constraints keeps from zero
-TIE = 1e-6  # weights as near to the largest as this are as large
+TIE = 1e-6  # weights this near to the largest count as equally large
 
 
 def finish(consensus: Consensus, removed: Array, kind: Finish, deflation: Deflation) -> Array:
-    """Find orthonormal loadings, off the removed directions, nearest to where the sites came to agree.
+    """Find orthonormal loadings, off the removed directions, nearest to the consensus of the sites.
 
     ``"sparse"`` keeps every zero of z. That is possible once ADMM has converged; where it is not (a column of z is
     all zero, or supports cannot be made orthogonal), zeros are filled in and the loadings stay orthonormal.

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TextIO, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 from fedspca.federation.base import Aggregate, Around, Federation
 from fedspca.site.question import Query
@@ -98,9 +98,9 @@ class Rounds(Around):
         self.history.append(Round(number, query.name, self.stage, answer.bytes_up, answer.bytes_down, seconds))
         return answer
 
-    def report(self, **figures: float | int | None) -> None:
+    def report(self, **figures: Any) -> None:
         """Complete the record of the last round with the solver's figures, and show it to the callbacks."""
-        self.history[-1] = replace(self.history[-1], **figures)  # type: ignore[arg-type]
+        self.history[-1] = replace(self.history[-1], **figures)
         self.show()
 
     def show(self) -> None:

@@ -1,11 +1,11 @@
 """Centring and scaling from sums: the joint mean and spread, never a site's own."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca._callers import warn_caller
 from fedspca.federation.base import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import nothing_removed
@@ -86,11 +86,10 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
     if constant.any():
         named = [federation.feature_names[j] for j in np.flatnonzero(constant)]
         more = f" and {len(named) - 5} more" if len(named) > 5 else ""
-        warnings.warn(
+        warn_caller(
             f"{len(named)} feature(s) have one value in every row of every site and get a weight of zero: "
             f"{', '.join(named[:5])}{more}.",
             ConstantFeatureWarning,
-            stacklevel=2,
         )
     squares = np.where(constant, 0.0, squares)
     divisor = np.where(constant, 1.0, np.sqrt(squares / np.maximum(counts - 1, 1))) if scale else np.ones(len(mean))

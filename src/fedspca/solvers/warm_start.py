@@ -47,7 +47,7 @@ def leading_subspace(federation: Federation, frame: Frame, r: int, rng: np.rando
 
 
 def _new_directions(basis: Array, products: Array) -> Array:
-    """Orthonormal directions in which the products leave the basis; those too small to be more than rounding go."""
+    """Orthonormal directions of the products outside the basis; directions as small as rounding are dropped."""
     left = products - basis @ (basis.T @ products)
     left -= basis @ (basis.T @ left)  # twice is enough
     vectors, sizes, _ = np.linalg.svd(left, full_matrices=False)

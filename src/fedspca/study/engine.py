@@ -1,4 +1,4 @@
-"""The coordinator's Flower: started, told what to do, watched and stopped, without anyone learning its flags."""
+"""Flower on the coordinator's machine: start it, begin a run, follow it and stop it, without knowing Flower's flags."""
 
 import json
 import sys

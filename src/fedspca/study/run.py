@@ -67,7 +67,7 @@ def ping(folder: StudyFolder, channel: Channel, hello: bytes, times: int) -> Non
 
 
 def _name_of(reply: bytes, agreement: Agreement) -> str | None:
-    """Return the name of the site that signed a reply, or None if nobody of the agreement did."""
+    """Return the name of the site that signed a reply, or None if no site of the agreement signed it."""
     try:
         name = decode(split_letter(reply)[1]).text("sender", 100)
         signed_payload(reply, agreement.sites[name], name)

@@ -3,14 +3,12 @@
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedspca.door.agreement import ON_DROPOUT, Agreement
-from fedspca.federation.private import Privacy
 from fedspca.fit.settings import SolverSettings, read_settings, setting
-from fedspca.fit.solvers import make_estimator
-from fedspca.site.policy import GRAM, MAX_GRAM_FEATURES
-from fedspca.site.queries import PRIVATE
+
+if TYPE_CHECKING:  # what follows brings numpy and scikit-learn: methods import it, so that options are shown at once
+    from fedspca.door.agreement import Agreement
 
 OPENING = """\
 # A study between institutions. Every setting is here with its default; lines that begin with # are not used.
@@ -46,7 +44,12 @@ class StudySettings(SolverSettings):
         "federation", "Run faspca or fsspca under masks, though their sums tell of single sites.", False
     )
     min_sites: int = setting("federation", "With fewer sites in a sum, it is not taken.", 3)
-    on_dropout: str = setting("federation", "When a site is lost: wait, continue without it, or abort.", "wait")
+    on_dropout: str = setting(
+        "federation",
+        "When a site is lost: wait, continue without it, or abort.",
+        "wait",
+        choices=("wait", "continue", "abort"),
+    )
     deadline: float = setting("federation", "Seconds that a site has to answer a question.", 120.0)
     patience: float = setting("federation", "Seconds for which a lost site is waited for.", 3600.0)
 
@@ -68,10 +71,18 @@ class StudySettings(SolverSettings):
     expected_rows: int | None = setting(
         "privacy", "About how many rows there are in all, to predict the error.", example="20000"
     )
-    mechanism: str = setting("privacy", "gram (one release), product (for many features), or auto.", "auto")
+    mechanism: str = setting(
+        "privacy",
+        "gram (one release), product (for many features), or auto.",
+        "auto",
+        choices=("gram", "product", "auto"),
+    )
 
     def check(self) -> None:
         """Raise a ValueError for settings with which no study can start."""
+        from fedspca.door.agreement import ON_DROPOUT
+        from fedspca.fit.solvers import make_estimator
+
         if len(set(self.sites)) != len(self.sites) or not self.sites:
             raise ValueError("sites must be a list of different names.")
         if self.min_sites > len(self.sites):
@@ -111,6 +122,9 @@ class StudySettings(SolverSettings):
         return {name: getattr(self, name) for name in SolverSettings.__dataclass_fields__}
 
     def _questions(self, n_features: int) -> tuple[str, ...]:
+        from fedspca.site.policy import GRAM
+        from fedspca.site.queries import PRIVATE
+
         if self.epsilon is not None:
             return tuple(sorted(PRIVATE))
         gram = {GRAM} if self._asks_gram(n_features) else set()
@@ -118,12 +132,16 @@ class StudySettings(SolverSettings):
 
     def _asks_gram(self, n_features: int) -> bool:
         """Whether owners are asked to release the whole covariance, in one sum."""
+        from fedspca.site.policy import MAX_GRAM_FEATURES
+
         if self.solver != "exact" or self.search == "products":
             return False
         return self.search == "thorough" or n_features <= MAX_GRAM_FEATURES
 
     def _privacy_settings(self) -> dict[str, Any]:
         """Return the settings of privacy that are in this file, checked."""
+        from fedspca.federation.private import Privacy
+
         names = ("epsilon", "delta", "mechanism", "clip", "colluding", "expected_rows")
         promised = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.epsilon is not None:
@@ -132,6 +150,8 @@ class StudySettings(SolverSettings):
 
     def _privacy(self, home: Path, features: tuple[str, ...]) -> dict[str, Any] | None:
         """Return what is promised to every row, checked; None if nothing is."""
+        from fedspca.federation.private import Privacy
+
         if self.epsilon is None:
             return None
         promised = self._privacy_settings()
@@ -140,8 +160,10 @@ class StudySettings(SolverSettings):
         Privacy.from_mapping(promised)
         return promised
 
-    def agreement(self, coordinator: str, sites: dict[str, str], features: tuple[str, ...], home: Path) -> Agreement:
+    def agreement(self, coordinator: str, sites: dict[str, str], features: tuple[str, ...], home: Path) -> "Agreement":
         """Return the agreement that owners are asked to approve. Files that the settings name are in ``home``."""
+        from fedspca.door.agreement import Agreement
+
         rounds = self.max_rounds or ROUNDS[self.solver]
         return Agreement(
             study=self.name,

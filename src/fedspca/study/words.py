@@ -1,4 +1,4 @@
-"""The agreement of a study in plain words: what a site is asked, what leaves the machine, how often, who sees it."""
+"""An agreement in plain words: what a site will be asked, what leaves the machine, how often, and who sees it."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,0 +1,65 @@
+"""What stands in the way of a fit, all of it at once: ``fedspca check`` lists what ``fedspca fit`` would refuse."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from fedspca.federation import FederationError, LocalFederation
+from fedspca.fit.inputs import Inputs, make_sites
+from fedspca.fit.settings import FitSettings
+from fedspca.fit.solvers import make_estimator
+from fedspca.site import Site, SiteError
+from fedspca.solvers.standardise import standardise
+
+
+def too_small(settings: FitSettings, rows: dict[str, int]) -> list[str]:
+    """Return a sentence for each site that holds fewer rows than a fit asks for."""
+    return [
+        f"Site {name!r} holds fewer rows than the {settings.min_rows} of --min-rows ({count}): a sum over few rows "
+        "says much about each. Leave the site out, or lower --min-rows."
+        for name, count in rows.items()
+        if count < settings.min_rows
+    ]
+
+
+def obstacles(settings: FitSettings, inputs: Inputs) -> list[str]:
+    """Return a sentence for everything that a fit with these settings would refuse; an empty list if nothing.
+
+    Parameters
+    ----------
+    settings : FitSettings
+        The settings of the fit.
+    inputs : Inputs
+        The files, read.
+    """
+    found = too_small(settings, {site.site: site.rows.shape[0] for site in inputs.sites})
+    with _noted(found):
+        make_estimator(settings, [])
+    sites: list[Site] = []
+    for each in inputs.sites:
+        with _noted(found):  # values that no site can use
+            sites += make_sites(replace(settings, min_rows=1), replace(inputs, sites=(each,)))
+    if len(sites) == len(inputs.sites):
+        with _noted(found):
+            _check_joint_moments(settings, sites)
+    return found
+
+
+def _check_joint_moments(settings: FitSettings, sites: list[Site]) -> None:
+    """Raise what a fit raises once it knows the joint mean and spread: missing values, no variance, too few rows."""
+    plain = replace(settings, solver="exact", nonzero=None, lam=None, variance_kept=None)
+    estimator = make_estimator(plain, [])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # constant features are told of as oddities
+        moments = standardise(LocalFederation(sites), scale=settings.scale, max_missing=settings.max_missing)
+    estimator._check_n_components(settings.components, moments)
+
+
+@contextmanager
+def _noted(found: list[str]) -> Iterator[None]:
+    """Write down what is refused, and go on."""
+    try:
+        yield
+    except (ValueError, FederationError, SiteError) as error:
+        found.append(str(error))
