@@ -66,6 +66,10 @@ class Roster:
         """The features that the sites agreed on."""
         return self.agreement.features
 
+    def finish(self) -> dict[str, str]:
+        """Tell the sites that nothing more is asked, where they need to know; return who could not be told, and why."""
+        return {}
+
     # -- what happens when sites are lost -----------------------------------------------------------------------------
 
     def _patience_ends(self) -> float:
