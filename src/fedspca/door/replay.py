@@ -181,9 +181,10 @@ def _apart(own: Array, asked: Array) -> float:
     if np.array_equal(own, asked):
         return 0.0
     both = np.isinf(own) & (own == asked)  # an infinite scale leaves a feature out
-    gap = np.abs(np.where(both, 0.0, asked) - np.where(both, 0.0, own))
-    size = np.abs(np.where(both, 0.0, own))
-    if own.ndim == 2:
-        gap, size = gap.max(axis=0, initial=0.0), size.max(axis=0, initial=0.0)
-    relative = np.divide(gap, size, out=np.where(gap > 0, np.inf, 0.0), where=size > 0)
+    with np.errstate(all="ignore"):  # what was asked may be anything
+        gap = np.abs(np.where(both, 0.0, asked) - np.where(both, 0.0, own))
+        size = np.abs(np.where(both, 0.0, own))
+        if own.ndim == 2:
+            gap, size = gap.max(axis=0, initial=0.0), size.max(axis=0, initial=0.0)
+        relative = np.divide(gap, size, out=np.where(gap > 0, np.inf, 0.0), where=size > 0)
     return float(relative.max(initial=0.0))
