@@ -38,6 +38,10 @@ STATE = "masking"
 SCALE = "scale:"  # what the sums so far told of the integers' scale
 MEAN = "mean of the question"  # about which the last question asked, for the scale
 ROUNDS = "rounds"  # of this run, whose sums came back
+UNLIKE = (
+    "If the coordinator is honest, its machine or its version of fedspca computes otherwise than this site's; see "
+    "'replay' in the owner's policy.toml."
+)
 ASKED = "study:asked"  # for as long as the study, whatever the run
 BASE = "study:base"
 
@@ -140,7 +144,7 @@ def _check_next(session: Session, query: Query) -> None:
     own = _replay(session, session.replays).question()
     told = "the agreed study is over" if own is None else difference(own, query)
     if told is not None:
-        reason = f"this is not what the agreed study asks next: {told}. Nothing more is answered in this run."
+        reason = f"this is not what the agreed study asks next: {told}. Nothing more is answered in this run. {UNLIKE}"
         raise RunEnded(session.site.name, query.name, reason)
 
 

@@ -5,7 +5,11 @@ The coordinator runs it to ask its questions. Every site runs it beside, and ans
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import fields, replace
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
 
 from fedspca.door.agreement import Agreement
 from fedspca.door.replay import Ask, Work
@@ -58,7 +62,9 @@ def agreed_model(
         What else a reader of the report should know.
     """
     settings = agreed_settings(agreement)
-    model = fitted_model(settings, make_estimator(settings, [callback]), private or sums, told=list(told))
+    estimator = make_estimator(settings, [callback])
+    with _alike(agreement):
+        model = fitted_model(settings, estimator, private or sums, told=list(told))
     gone = lost()
     facts = {
         "study": {"name": agreement.study, "agreement": agreement.hash, **agreement.fit, "files": []},
@@ -72,6 +78,11 @@ def agreed_model(
         "site_names": [site for site in agreement.sites if site not in gone],
     }
     return replace(model, facts={**model.facts, **facts})
+
+
+def _alike(agreement: Agreement) -> Any:
+    """Compute with one thread where sites compare: the last digits of products depend on how many there are."""
+    return ThreadpoolController().limit(limits=1, user_api="blas") if agreement.masked else nullcontext()
 
 
 def agreed_work(agreement: Agreement) -> Work:
@@ -101,6 +112,8 @@ class _Sums:
         self._agreement = agreement
         self._ask = ask
         self._sites = tuple(agreement.sites)
+        self._blas = ThreadpoolController()
+        self._threads = max((library.num_threads for library in self._blas.lib_controllers), default=1)
 
     @property
     def n_sites(self) -> int:
@@ -114,7 +127,8 @@ class _Sums:
 
     def sum(self, query: Query) -> Aggregate:
         """Return the sum of a question's terms."""
-        summed = self._ask(query)
+        with self._blas.limit(limits=self._threads, user_api="blas"):  # the site answers meanwhile, with all it has
+            summed = self._ask(query)
         self._sites = summed.sites
         return Aggregate(summed.arrays, len(summed.sites), 0, 0)
 

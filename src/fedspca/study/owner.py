@@ -52,6 +52,10 @@ min_sites = 3
 # Terms may leave only under masks, so that nobody sees more than the sum over all sites.
 masking = true
 
+# Under masks, run the agreed study beside, and answer no question but its own. The last digits of what is computed
+# depend on the processor, so with unlike machines turn it off: questions are then held to their form only.
+replay = true
+
 # How many questions a study may ask in all its runs, and about how many directions at once.
 max_rounds = 1200
 max_components = 100
@@ -69,6 +73,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "min_rows": (int,),
     "min_sites": (int,),
     "masking": (bool,),
+    "replay": (bool,),
     "max_rounds": (int,),
     "max_components": (int,),
     "allowed_queries": (list,),
@@ -221,14 +226,16 @@ class SiteFolder:
         self, listener: Listener | None = None, site: Site | None = None, replays: Replays | None = None
     ) -> Endpoint:
         """Return the door at which the site answers letters; the listener hears of each."""
+        site = site or self.open_site()
+        beside = replays or self.replays()
         return Endpoint(
-            site or self.open_site(),
+            site,
             self.identity,
             self.invitation.coordinator,
             self.store,
             self.audit(listener),
             arrange=self.open_site,
-            replays=replays or self.replays(),
+            replays=beside if site.policy.replay else None,
         )
 
     def latest(self) -> Agreement:
