@@ -122,8 +122,8 @@ class SecureFederation(Roster):
         """Return what each site is sent: the question, everyone's keys, and the letters to it."""
         fields, arrays = put_question(query)
         fields |= {"coding": {name: list(coding) for name, coding in codings.items()}, "present": list(ready.sites)}
-        if self._previous is not None:
-            fields, arrays = {**fields, **self._previous[0]}, {**arrays, **self._previous[1]}
+        sum_before = self._returned()
+        fields, arrays = {**fields, **sum_before[0]}, {**arrays, **sum_before[1]}
         keys = stacked(ready.keys[site] for site in ready.sites)
         commitments = stacked(ready.commitments[site] for site in ready.sites)
         contents: dict[str, Content] = {}
@@ -132,6 +132,10 @@ class SecureFederation(Roster):
             letters = np.stack([ready.letters[sender][column] for sender in ready.sites])
             contents[site] = (fields, {**arrays, "keys": keys, "commitments": commitments, "shares": letters})
         return contents
+
+    def _returned(self) -> Content:
+        """Return the sum of the round before as it goes back to the sites, if there is one."""
+        return ({}, {}) if self._previous is None else self._previous
 
     def _unmasked(
         self, ready: RoundSecrets, answers: Mapping[str, Message], segments: list[Segment], query: Query, about: str
