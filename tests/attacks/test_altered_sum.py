@@ -108,13 +108,17 @@ def test_the_last_sum_is_looked_at_too():
         federation.finish()
 
 
-def test_a_restarted_site_remembers_that_the_run_ended():
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_right_sum_comes_too_late_once_another_one_came(restarted):
+    """Else a coordinator would try as often as it likes."""
     federation = begun()
+    right = federation._previous
     altered(federation, one_bit)
     with pytest.raises(SiteRefusal, match=NOT_THE_SUM):
         federation.sum(Query("moments"))
-    for site in federation.sites:
+    for site in federation.sites if restarted else ():
         door(federation, site)._session = None  # what it knows is read from its store
+    federation._previous = right
     with pytest.raises(SiteRefusal, match=NOT_THE_SUM):
         federation.sum(Query("moments"))
 
