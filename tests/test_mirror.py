@@ -49,7 +49,6 @@ ELSEWHERE = {
     "linalg/cardinality/selection.py": ("linalg/cardinality/test_joint.py", "ties are asserted there"),
     "linalg/cardinality/tuning.py": ("linalg/cardinality/test_joint.py", "numbers without logic"),
     "linalg/newton.py": ("solvers/exact/test_penalised.py", "the solver's optimality is asserted"),
-    "linalg/proximal.py": ("solvers/exact/test_penalised.py", "the solver's optimality is asserted"),
     "linalg/symmetric.py": ("solvers/exact/test_whole.py", "the question's answer is packed so"),
     "masking/messages.py": ("masking/test_party.py", "names of messages"),
     "report/record.py": ("report/test_page.py", "a part of the page"),
@@ -65,6 +64,14 @@ ELSEWHERE = {
     "solvers/rounds.py": ("contracts/solver.py", "every solver's rounds are counted by the contract"),
     "solvers/stopping.py": ("solvers/exact/test_loop.py", "names of reasons"),
     "solvers/warm_start.py": ("solvers/test_faspca.py", "where the consensus begins"),
+    "door/meaning.py": ("attacks/test_lost_sites.py", "what a question means is attacked as a whole"),
+    "dp/plan.py": ("federation/test_private.py", "the plan is tested where it is spent"),
+    "flower/executor.py": ("flower/test_processes.py", "it runs Flower's own processes"),
+    "flower/task.py": ("flower/test_processes.py", "it runs Flower's own processes"),
+    "flower/versions.py": ("flower/test_commands.py", "which of Flower's commands are there"),
+    "masking/coding.py": ("attacks/test_integers_scale.py", "one rule for both sides, attacked as a whole"),
+    "solvers/exact/penalised_search.py": ("solvers/exact/test_penalised.py", "the search of the penalised problem"),
+    "study/conductor.py": ("study/test_run.py", "it leads a run"),
     "study/words.py": ("cli/test_study.py", "what the commands say of a study"),
 }
 

@@ -27,6 +27,7 @@ from fedspca.masking.party import (
     unmask,
 )
 from fedspca.masking.secret_sharing import SEALED, SEED, derive, join, key_stream, public_key
+from fedspca.site.queries import PRIVATE
 from fedspca.site.question import query_hash
 from fedspca.solvers.asking import frame_arrays
 from helpers.masks import step, watched
@@ -200,6 +201,10 @@ def test_more_than_two_thirds_of_the_sites_are_needed_and_as_many_as_were_agreed
     assert threshold_of(1, 1) == 2
     for sites in range(3, 40):
         assert 3 * threshold_of(sites, 1) > 2 * sites  # two groups of so many share more than a third
+
+
+def test_only_releases_survive_a_loss():
+    assert Protocol().parties["a"].survives == PRIVATE
 
 
 def test_what_a_site_keeps_comes_back():
@@ -445,6 +450,25 @@ def test_the_same_sum_may_be_taken_again_over_the_same_sites_only(ready):
                 unmask(ready.parties["a"], state, message, asked)
 
 
+@pytest.mark.parametrize(("name", "survives"), [("faspca_step", False), ("moments", False), ("private_gram", True)])
+def test_only_a_release_may_be_summed_over_fewer_sites_than_before(ready, name, survives):
+    held = {"round": 3, "shares": dict.fromkeys(NAMES, "00" * 32), "name": name, "told": None}
+
+    def after(question, group, asked):
+        state = replace(ready.states["a"], held={**held, "question": question})
+        return unmask(ready.parties["a"], state, Message("unmask", {"round": 3, "survivors": group}), asked)[1]
+
+    asked = after("first", list(NAMES), {})
+    assert set(asked) == ({"first"} if survives else {"first", "all other questions"})
+    if survives:
+        assert set(after("second", ["a", "b", "c"], asked)) == {"first", "second"}
+    else:
+        with pytest.raises(SiteRefusal, match="difference of the sums"):
+            after("second", ["a", "b", "c"], asked)
+    with pytest.raises(SiteRefusal, match="difference of the sums"):  # the very same question over others
+        after("first", ["a", "b", "c"], asked)
+
+
 @pytest.mark.parametrize(
     ("codings", "words"),
     [
@@ -458,13 +482,25 @@ def test_the_same_sum_may_be_taken_again_over_the_same_sites_only(ready):
         ({"rows": [1, 0], "counts": [1, 0], "sums": [9, 0]}, "by the rule that both sides know"),
         ({"rows": [1, 0], "counts": [1, 0], "sums": [8, 1001]}, "by the rule that both sides know"),
         ({"rows": [1, 0], "counts": [1, 0], "sums": [8, -1001]}, "by the rule that both sides know"),
+        ({"rows": [1, 0], "counts": [1, 0], "sums": [1, 0]}, "by the rule that both sides know"),
+        ({"rows": [1, 1], "counts": [1, 0], "sums": [8, 256]}, "by the rule that both sides know"),
     ],
 )
-def test_integers_that_cannot_be_made_are_refused(ready, codings, words):
+def test_integers_that_are_not_by_the_rule_are_refused(ready, codings, words):
     message = ready.question("a", MOMENTS)
     message = Message("masked", {**message.fields, "coding": codings}, message.arrays)
     with pytest.raises(InvalidQuery, match=words):
         mask_terms(ready.parties["a"], ready.states["a"], message, MOMENTS, FEATURES, None)
+
+
+def test_a_site_is_told_the_bounds_of_its_terms_and_may_say_that_it_cannot_answer(ready):
+    seen = []
+    message = ready.question("a", MOMENTS)
+    _, reply = mask_terms(
+        ready.parties["a"], ready.states["a"], message, MOMENTS, FEATURES, lambda _, limits: seen.append(limits)
+    )
+    assert seen == [{"rows": 2.0**60, "counts": 2.0**60, "sums": 2.0**252}]
+    assert len(reply.arrays["vector"]) == 1 + FEATURES + 8 * FEATURES + 1
 
 
 def test_a_question_that_is_none_is_refused_before_anything_is_answered(ready):
