@@ -67,7 +67,6 @@ ELSEWHERE = {
     "door/meaning.py": ("attacks/test_lost_sites.py", "what a question means is attacked as a whole"),
     "dp/plan.py": ("federation/test_private.py", "the plan is tested where it is spent"),
     "flower/executor.py": ("flower/test_processes.py", "it runs Flower's own processes"),
-    "flower/task.py": ("flower/test_processes.py", "it runs Flower's own processes"),
     "flower/versions.py": ("flower/test_commands.py", "which of Flower's commands are there"),
     "masking/coding.py": ("attacks/test_integers_scale.py", "one rule for both sides, attacked as a whole"),
     "solvers/exact/penalised_search.py": ("solvers/exact/test_penalised.py", "the search of the penalised problem"),
