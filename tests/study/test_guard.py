@@ -1,5 +1,6 @@
 """One guard a folder: found by a later command, asked how it does, stopped; and what it left behind is ended."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -28,7 +29,7 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "flower").mkdir()
-    return SimpleNamespace(path=tmp_path)
+    return SimpleNamespace(path=tmp_path, alone=contextlib.nullcontext)
 
 
 @pytest.fixture
