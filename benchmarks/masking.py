@@ -1,13 +1,26 @@
-"""What masks cost: 1e6 numbers for ten sites, against the bare time of the ten key streams that any such mask needs."""
+"""What masks cost, what it costs that sites check the sums, and what it costs that they run the study beside.
+
+Masks: 1e6 numbers for ten sites, against the bare time of the ten key streams that any such mask needs. Tags: a round
+over WDBC* with all sites in this process, with and without. Replay: what a site plans, against what a coordinator does.
+"""
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
+from fedspca import LocalFederation, Query, Site
+from fedspca.door.replay import Replay, Summed
+from fedspca.federation.base import Aggregate, Around
+from fedspca.federation.secure import SecureFederation, secure_federation
+from fedspca.fit.run import fitted_model
+from fedspca.fit.settings import SolverSettings
+from fedspca.fit.solvers import make_estimator
 from fedspca.masking.fixed_point import Coding, encode_terms, layout
 from fedspca.masking.party import add_masks
 from fedspca.masking.secret_sharing import new_seed, public_key
@@ -16,10 +29,20 @@ ENTRIES = 1_000_000
 SITES = 10
 AT_MOST = 3.0
 REPEATS = 7
+CHECKED_AT_MOST = 1.2
+DIRECTIONS = 14
 
 
 def main() -> None:
-    """Print both times and their ratio."""
+    """Print what each of them costs."""
+    _masks()
+    for sites in (3, 10):
+        _tags(sites)
+    for settings in (SolverSettings(nonzero=12, path=False), SolverSettings(lam=190.0, path=False)):
+        _replay(settings)
+
+
+def _masks() -> None:
     values = np.random.default_rng(0).standard_normal(ENTRIES)
     segments = layout({"product": (ENTRIES,)}, {"product": Coding(1, 40)})
     names = [f"site {k}" for k in range(SITES)]
@@ -42,6 +65,103 @@ def main() -> None:
         f"Masking {ENTRIES} numbers for {SITES} sites: {1e3 * whole:.0f} ms, {whole / bare:.2f} times the {SITES} bare"
     )
     print(f"key streams ({1e3 * bare:.0f} ms); at most {AT_MOST:g} times: {verdict}")
+
+
+def _wdbc_star(sites: int) -> list[Site]:
+    """WDBC*: 569 rows of 830 features, dealt to so many sites."""
+    from sklearn.datasets import load_breast_cancer
+
+    rows = np.hstack([load_breast_cancer().data, np.random.default_rng(1).random((569, 800))])
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
+    return [Site(f"site {k}", part) for k, part in enumerate(np.array_split(rows, sites))]
+
+
+def _tags(count: int) -> None:
+    """Time a round with and without tags, in turns, by the time that this process computes."""
+    sites = _wdbc_star(count)
+    d = sites[0].n_features
+    frame = {"mean": np.zeros(d), "scale": np.ones(d), "removed": np.zeros((d, 0))}
+    directions = np.linalg.qr(np.random.default_rng(0).standard_normal((d, DIRECTIONS)))[0]
+    query = Query("gram_product", {**frame, "directions": directions}, {"precision": "float64"})
+    times: dict[bool, list[float]] = {True: [], False: []}
+    federations: dict[bool, SecureFederation] = {}
+    for checked in times:
+        with _checking(checked):
+            federations[checked] = secure_federation(sites)
+            federations[checked].sum(Query("moments"))
+            federations[checked].sum(Query("deviations", {"mean": np.zeros(d)}))
+            federations[checked].sum(query)
+    for _ in range(REPEATS):
+        for checked, federation in federations.items():
+            with _checking(checked):
+                began = time.process_time()
+                federation.sum(query)
+                times[checked].append(time.process_time() - began)
+    checked_time, bare = min(times[True]), min(times[False])
+    verdict = "met" if checked_time <= CHECKED_AT_MOST * bare else "NOT MET"
+    print(
+        f"A masked round over {count} sites, {d} features and {DIRECTIONS} directions: {1e3 * checked_time:.0f} ms "
+        f"with sums that sites check,\n{checked_time / bare:.2f} times that without ({1e3 * bare:.0f} ms); at most "
+        f"{CHECKED_AT_MOST:g} times: {verdict}"
+    )
+
+
+@contextmanager
+def _checking(checked: bool) -> Iterator[None]:
+    """Switch off all that has to do with tags, unless they are wanted."""
+    if checked:
+        yield
+        return
+    with (
+        patch("fedspca.masking.party.stamp", lambda *_: None),
+        patch("fedspca.door.masked.take_sum", lambda _, state, __: (state, None)),
+        patch.object(SecureFederation, "_returned", lambda _: ({}, {})),
+    ):
+        yield
+
+
+class _Watched(Around):
+    """Sites whose sums are noted, with the time that they took."""
+
+    seconds = 0.0
+
+    def __init__(self, federation: LocalFederation) -> None:
+        super().__init__(federation)
+        self.sums: list[Aggregate] = []
+
+    def sum(self, query: Query) -> Aggregate:
+        began = time.process_time()
+        self.sums.append(self._federation.sum(query))
+        self.seconds += time.process_time() - began
+        return self.sums[-1]
+
+
+def _replay(settings: SolverSettings) -> None:
+    """Time what a site plans when it runs a study beside."""
+    watched = _Watched(LocalFederation(_wdbc_star(10)))
+    began = time.process_time()
+    fitted_model(settings, make_estimator(settings, []), watched)
+    planning = time.process_time() - began - watched.seconds
+
+    class Sums(Around):
+        def __init__(self, ask: Callable[[Query], Summed]) -> None:
+            super().__init__(watched)
+            self._ask = ask
+
+        def sum(self, query: Query) -> Aggregate:
+            return Aggregate(self._ask(query).arrays, self.n_sites, 0, 0)
+
+    began = time.process_time()
+    replay = Replay(lambda ask: fitted_model(settings, make_estimator(settings, []), Sums(ask)))
+    for answer in watched.sums:
+        replay.feed(Summed(answer.arrays, ()))
+    replay.result()
+    beside = time.process_time() - began
+    what = f"lam = {settings.lam:g}" if settings.lam else f"{settings.nonzero} non-zeros"
+    print(
+        f"A study beside the coordinator's ({what}, {len(watched.sums)} rounds): {1e3 * beside:.0f} ms in all, "
+        f"{beside / planning:.2f} times what the coordinator plans ({1e3 * planning:.0f} ms)"
+    )
 
 
 def _fastest(work: Callable[[], None]) -> float:

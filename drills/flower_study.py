@@ -78,12 +78,12 @@ def write_drill(folder: Path, body: str, client: str = "fedspca.study.client_app
 class DrillSite:
     """A site: its guard in this process, its SuperNode as a process of its own."""
 
-    def __init__(self, name: str, folder: Path, address: str, authority: Path, handle=None) -> None:
+    def __init__(self, name: str, folder: Path, address: str, authority: Path, handle=None, **relay) -> None:
         self.name, self.folder = name, folder
         self.letters: list[bytes] = []
         self.private_key, self.public_key = make_node_key(folder)
         self._answer = handle or (lambda letter: letter)
-        self.guard = serve(self._handle, folder / "s")
+        self.guard = serve(self._handle, folder / "s", **relay)
         command = executor_command(address, authority, self.private_key, folder / "s", APP, tied=True)
         self.supernode = Process("supernode", command, folder, folder / "home", tied=True)
 
@@ -132,9 +132,11 @@ class DrillStudy:
         self.address = f"127.0.0.1:{self.gateway.command[self.gateway.command.index('--port') + 1]}"
         self.control = SuperLinkControl(f"127.0.0.1:{self.port}", self.certificates.authority)
 
-    def site(self, name: str, handle=None, *, register=True, start=True, authority=None, address=None) -> DrillSite:
+    def site(
+        self, name: str, handle=None, *, register=True, start=True, authority=None, address=None, **relay
+    ) -> DrillSite:
         authority, address = authority or self.certificates.authority, address or self.address
-        site = DrillSite(name, self.folder / name, address, authority, handle)
+        site = DrillSite(name, self.folder / name, address, authority, handle, **relay)
         self.sites[name] = site
         if register:
             site.node_id = self.control.register(site.public_key)
@@ -146,8 +148,10 @@ class DrillStudy:
         self.superlink, _ = start_superlink(self.folder / "study", self.certificates, self.port)
 
     def run(self, body: str, given=None) -> DrillRun:
+        return self.run_app(write_drill(self.folder / f"drill{self._runs}", body), given)
+
+    def run_app(self, app: Path, given=None) -> DrillRun:
         self._runs += 1
-        app = write_drill(self.folder / f"drill{self._runs}", body)
         out = self.folder / f"said{self._runs}.jsonl"
         run_id = self.control.start_run(app, {"out": str(out), "given": json.dumps(given or {})})
         return DrillRun(run_id, out)
@@ -155,5 +159,6 @@ class DrillStudy:
     def stop(self) -> None:
         for site in self.sites.values():
             site.stop()
+        self.control.close()
         self.gateway.stop()
         self.superlink.stop()

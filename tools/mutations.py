@@ -102,6 +102,8 @@ def _left_alone(node: ast.AST) -> bool:
         return ast.unparse(node.test) == "TYPE_CHECKING"
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)  # a docstring
+    if isinstance(node, ast.Subscript):
+        return ast.unparse(node.value) == "Literal"  # a type
     return isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr)
 
 

@@ -55,8 +55,7 @@ def test_three_sites_round_trip(study):
 
 def test_the_network_sees_fleet_and_no_control(study):
     # the same command that works on the SuperLink's own port finds nothing at the gateway
-    outside = SuperLinkControl(study.address, study.certificates.authority)
-    with pytest.raises(FlowerProcessError):
+    with SuperLinkControl(study.address, study.certificates.authority) as outside, pytest.raises(FlowerProcessError):
         outside.nodes()
     assert {node.status for node in study.control.nodes()} == {"online"}
 

@@ -12,9 +12,7 @@ from flower_study import DrillRun, write_drill
 
 # there is no guard here: a site is built where its message is, from the node's number
 SITE = """
-import sys
-from types import SimpleNamespace
-
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 app = ClientApp()
@@ -22,13 +20,10 @@ app = ClientApp()
 
 @app.query("fedspca")
 def answer(message, context):
-    from fedspca.flower import client
-
     name = f"site{context.node_config['partition-id']}".encode()
-    handle = lambda letter: name if letter == b"hello" else name + b":" + letter
-    # set here, in the engine's own process: a study's data is not what this drill is about
-    sys.modules["fedspca.study"] = SimpleNamespace(simulated_endpoint=lambda context: handle)
-    return client.answer(message, context)
+    letter = message.content["letter"]["bytes"]
+    reply = name if letter == b"hello" else name + b":" + letter
+    return Message(RecordDict({"letter": ConfigRecord({"bytes": reply})}), reply_to=message)
 """
 BODY = """
 end = time.monotonic() + 60.0
@@ -48,13 +43,13 @@ def test_three_simulated_sites_round_trip(short_folder):
     folder = short_folder / "simulation"
     engine, port = start_simulation(folder)
     try:
-        control = SuperLinkControl(f"127.0.0.1:{port}", None)
         app = write_drill(folder / "app", BODY, "drill_site:app", drill_site=SITE)
         out = folder / "said.jsonl"
         settings = {"out": str(out), "given": json.dumps({"a": 'quo"ted'})}
-        run = DrillRun(control.start_run(app, settings, simulated_nodes=3), out)
-        said = run.wait(120)
-        assert control.wait_for_run(run.run_id, 30).completed
+        with SuperLinkControl(f"127.0.0.1:{port}", None) as control:
+            run = DrillRun(control.start_run(app, settings, simulated_nodes=3), out)
+            said = run.wait(120)
+            assert control.wait_for_run(run.run_id, 30).completed
     finally:
         engine.stop()
     assert said[0]["sites"] == ["site0", "site1", "site2"]

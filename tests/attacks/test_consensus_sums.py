@@ -69,8 +69,8 @@ def recovered(steps, guess):
 def test_where_owners_approve_it_an_honest_run_tells_every_sites_matrix():
     """It is why the owners must approve it by name: nothing but the sums of one honest run is fitted.
 
-    The fit begins 30 % off, where it is sure to end at the right one of its minima; without a guess it takes many
-    starts, and finds the same.
+    The fit begins 30 % off the truth: it shows that the sums determine the matrices, not how to find the right minimum
+    from nothing. Twenty random starts of a plain least-squares fit ended elsewhere.
     """
     parts = tables()
     federation = Watched(masked([Site(f"s{k}", part) for k, part in enumerate(parts)]))

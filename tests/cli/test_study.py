@@ -134,5 +134,5 @@ class TestCommands:
             assert words in said
         run("site", "init", "east.csv", "-o", "east")
         said = run("site", "join", "heart/invitations/east.invitation", "--site", "east", "--show")
-        for words in ("flower-supernode", "--root-certificates", "--auth-supernode-private-key", "localhost:4433"):
+        for words in ("fedspca.flower.executor", "--authority", "--key", "localhost:4433", "--app fedspca/"):
             assert words in said

@@ -81,3 +81,7 @@ def test_what_does_not_settle_costs_everything(monkeypatch):
     monkeypatch.setattr("dp_accounting.get_epsilon_gaussian", lambda z, delta: asked.append(delta) or 1e-3 * len(asked))
     assert epsilon_of([Cost(4.0, 0.0)], 1e-6) == math.inf
     assert len(asked) == 100
+
+
+def test_very_much_noise_costs_nearly_nothing():
+    assert 0.0 <= epsilon_of([Cost(1e9, 0.0)], 1e-6) < 1e-3

@@ -8,6 +8,7 @@ from fedspca.door.agreement import noise_among
 from fedspca.dp import noise
 from fedspca.dp.accounting import Budget
 from fedspca.dp.ledger import Ledger
+from fedspca.dp.plan import OFFSET
 from fedspca.federation import FederationError
 from fedspca.federation.private import Privacy, PrivateFederation, make_plan
 from fedspca.federation.secure import secure_federation
@@ -192,7 +193,8 @@ def test_an_epsilon_beyond_accounting_is_refused_before_anything_is_spent():
 
 def test_the_variance_of_a_masked_private_sum_is_what_was_paid_for():
     """The noise of as many sites as are certain, and no fewer, has the variance that every ledger counts on."""
-    d, clip, offset = 30, 2.0, 0.5
+    d, clip = 30, 2.0
+    offset = OFFSET * clip
     parts = [np.random.default_rng(k).standard_normal((40, d)) for k in range(4)]
     sites = private_sites(parts, 5.0)
     masked = secure_federation(sites, privacy={"epsilon": 5.0, "delta": 1e-6, "clip": clip})

@@ -12,12 +12,12 @@ from fedspca.flower.certificates import Certificates
 from fedspca.flower.commands import (
     FlowerProcessError,
     environment,
+    executor_command,
     free_port,
     gateway_command,
     shown,
     split_address,
     superlink_command,
-    supernode_command,
 )
 from fedspca.flower.processes import listens
 
@@ -40,13 +40,18 @@ def test_the_gateway_is_what_the_network_sees(certificates):
     assert "--host 0.0.0.0 --port 443 --superlink-port 9000" in shown(gateway_command(certificates, 443, 9000))
 
 
-def test_a_supernode_trusts_one_authority_and_knows_its_guard(tmp_path):
-    command = supernode_command("host:443", tmp_path / "ca.crt", tmp_path / "node.key", 9094, tmp_path / "a b")
-    assert command[command.index("--root-certificates") + 1] == str(tmp_path / "ca.crt")
-    assert command[command.index("--host") + 1] == "127.0.0.1"
-    assert command[-1] == f'socket="{tmp_path}/a b"'
-    with pytest.raises(FlowerProcessError, match="quotes"):
-        supernode_command("host:443", tmp_path / "ca.crt", tmp_path / "node.key", 9094, tmp_path / 'a"b')
+def test_a_superlink_with_a_secret_starts_no_apps(certificates, tmp_path):
+    assert "--isolation" not in superlink_command(certificates, tmp_path / "db", 9000)
+    command = shown(superlink_command(certificates, tmp_path / "db", 9000, secret=tmp_path / "secret"))
+    assert f"--isolation process --superexec-auth-secret-file {tmp_path}/secret" in command
+
+
+def test_a_node_trusts_one_authority_and_knows_its_guard(tmp_path):
+    command = executor_command("host:443", tmp_path / "ca.crt", tmp_path / "node.key", tmp_path / "a b", "me/app")
+    assert command[command.index("--authority") + 1] == str(tmp_path / "ca.crt")
+    assert command[command.index("--socket") + 1] == f"{tmp_path}/a b"
+    assert "--tied" not in command
+    assert not {"--host", "--port"} & set(command)  # it listens nowhere
 
 
 def test_nothing_is_reported_to_anyone(monkeypatch, tmp_path):

@@ -218,3 +218,13 @@ def test_the_grid_is_asked_often_at_first_and_then_less():
     assert len(gaps) < 15
     assert min(gaps[:3]) < 0.2
     assert np.median(gaps[-3:]) > 2 * module.FIRST_WAIT
+
+
+def test_a_known_site_that_is_late_is_seen_once_it_is_there():
+    grid = MemoryGrid({1: lambda letter: (0, b"one"), 2: lambda letter: (0, b"two")})
+    grid.online = {1}
+    channel = FlowerChannel(grid, b"hello", bytes.decode, {"one": 1, "two": 2})
+    assert channel.sites == ("one",)
+    grid.online = {1, 2}
+    assert channel.sites == ("one", "two")
+    assert grid.pushed == []

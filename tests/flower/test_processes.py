@@ -14,7 +14,7 @@ pytest.importorskip("cryptography")
 from fedspca.flower.commands import (
     FlowerProcessError,
 )
-from fedspca.flower.processes import Process, keep_supernode_running, running, stop, tail
+from fedspca.flower.processes import Process, keep_node_running, running, stop, tail
 
 PARENT = """
 import signal, subprocess, sys, time
@@ -102,5 +102,5 @@ def test_killed_as_by_a_power_cut(start):
 def test_a_site_whose_folder_is_gone_stops_trying(tmp_path):
     process = Process("supernode", [sys.executable, "-c", ""], tmp_path / "site", tmp_path / "home")
     with pytest.raises(FlowerProcessError, match="moved or deleted"):
-        keep_supernode_running(process, "localhost:1", tmp_path / "authority.crt", print, threading.Event())
+        keep_node_running(process, "localhost:1", tmp_path / "authority.crt", print, threading.Event())
     assert not (tmp_path / "site").exists()

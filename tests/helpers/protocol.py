@@ -65,7 +65,7 @@ class Protocol:
         for name in self.ready.sites:
             message = self.question(name, query, number)
             state, reply = mask_terms(
-                self.parties[name], self.states[name], message, query, FEATURES, lambda _, name=name: terms[name]
+                self.parties[name], self.states[name], message, query, FEATURES, lambda *_, name=name: terms[name]
             )
             self.states[name] = state
             if name not in lost:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from fedspca.linalg import certificate
 from fedspca.linalg.certificate import certify
 from fedspca.linalg.sparse_stiefel import retract
 
@@ -135,3 +136,45 @@ def test_few_steps_give_a_valid_bound_that_more_do_not_worsen():
     for one in found:
         assert one.residual == pytest.approx(brute(w, gradient, 1.0, one.multiplier)[0], rel=1e-9)
     assert residuals[-1] <= 1.001 * least_residual(w, gradient, 1.0)
+
+
+def small_problem(seed):
+    """A point with entries of very different sizes, where the support leaves much of L free; None if there is none."""
+    rng = np.random.default_rng(seed)
+    d, r = int(rng.integers(2, 12)), int(rng.integers(1, 4))
+    w = np.where(rng.random((d, r)) < rng.choice([0.3, 0.6]), rng.standard_normal((d, r)), 0.0)
+    w *= 10.0 ** rng.integers(-4, 1, (d, r))
+    if r > d or not w.any(axis=0).all() or (w := retract(w)) is None:
+        return None
+    return w, rng.standard_normal((d, r)) * 10.0 ** rng.integers(-2, 3)
+
+
+# the first few are ordinary; on the others full steps fail, and damped ones are taken
+ORDINARY = [seed for seed in range(40) if small_problem(seed) is not None]
+HARD = [38, 122, 200, 224, 232, 412, 480, 1787]
+
+
+@pytest.mark.parametrize("seed", [*ORDINARY[:15], *HARD])
+def test_small_problems_are_solved_however_unlike_their_entries(seed):
+    w, gradient = small_problem(seed)
+    found = certify(w, gradient, 1.0)
+    assert found.residual <= 1.001 * least_residual(w, gradient, 1.0) + 1e-9
+    assert found.residual == pytest.approx(brute(w, gradient, 1.0, found.multiplier)[0], rel=1e-9)
+
+
+def steps_of(monkeypatch, problems):
+    taken, made = [], certificate.NormalEquations.at
+    monkeypatch.setattr(
+        certificate.NormalEquations, "at", lambda *given, **settings: taken.append(1) or made(*given, **settings)
+    )
+    for w, gradient in problems:
+        certify(w, gradient, 1.0)
+    monkeypatch.undo()
+    return len(taken)
+
+
+def test_it_takes_few_steps(monkeypatch):
+    """Ordinary problems take three or four; where steps are damped, or only rounding is left, there are more."""
+    assert steps_of(monkeypatch, [small_problem(seed) for seed in ORDINARY]) <= 102
+    assert steps_of(monkeypatch, [small_problem(seed) for seed in HARD]) <= 110
+    assert steps_of(monkeypatch, [a_point(seed) for seed in range(10)]) <= 120

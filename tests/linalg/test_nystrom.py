@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -208,3 +210,47 @@ def test_rows_of_a_model_are_taken_only_where_some_are_left_out():
     assert np.allclose(everything @ np.eye(40), dense(model))
     some = np.array([3, 1, 30])
     assert np.allclose(nystrom.majoriser(model, some) @ np.eye(3), dense(model)[np.ix_(some, some)])
+
+
+@pytest.mark.parametrize("r", [1, 2, 3, 9])
+def test_leading_eigenvectors_are_orthonormal(r):
+    s, _ = spectrum()
+    model = grown(s, [np.linalg.qr(np.random.default_rng(1).standard_normal((40, 8)))[0]])
+    values, vectors = nystrom.leading(model, r)
+    assert len(values) == r
+    assert np.allclose(vectors.T @ vectors, np.eye(r), atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-20, 1e20])
+def test_leading_eigenvectors_are_found_at_any_scale(size):
+    s, q = spectrum()
+    model = grown(size * s, [q[:, :3]])
+    values, vectors = nystrom.leading(model, 3)
+    assert values == pytest.approx(size * np.array([100.0, 50.0, 20.0]), rel=1e-9, abs=0.0)
+    assert np.allclose(np.abs(vectors.T @ q[:, :3]), np.eye(3), atol=1e-6)
+
+
+def test_a_model_with_no_unexplained_trace_predicts_what_it_knows():
+    s, q = spectrum(d=6, values=np.r_[3.0, 2.0, 1.0, 1.0, 1.0, 1.0])
+    model = grown(s, [q[:, :5]])
+    assert nystrom.predictor(model).shift == pytest.approx(1.0)  # one direction is left, and all of the trace with it
+    everything = nystrom.NystromModel((np.eye(6),), np.eye(6), (np.eye(6),), np.eye(6), 99.0)
+    assert nystrom.predictor(everything).shift == 0.0
+    exact = nystrom.NystromModel((np.eye(6)[:, :2],), np.eye(2), (np.eye(6)[:, :2],), np.eye(2), 2.0)
+    assert nystrom.predictor(exact).shift == 0.0
+    asked = (np.eye(6)[:, :2],)
+    for left, shift in ((400.0, 0.0), (4400.0, 1100.0)):  # a tau below a thousandth of the largest is neglected
+        model = nystrom.NystromModel((1e3 * asked[0],), 1e6 * np.eye(2), asked, np.eye(2), 2e6 + left)
+        assert nystrom.predictor(model).shift == pytest.approx(shift)
+
+
+def test_models_are_told_apart_by_what_they_know_and_not_by_what_was_asked_of_them():
+    s, q = spectrum()
+    model = grown(s, [q[:, :2]])
+    nystrom.leading(model, 1)
+    assert "_leading" not in repr(model)
+    assert nystrom.empty(4, 1.0).gram.shape == (0, 0)
+    fields = {field.name: field for field in dataclasses.fields(model)}["_leading"]
+    assert not fields.compare
+    assert not fields.init
+    assert dataclasses.replace(model, trace=3.0)._leading == {}  # another model's eigenvectors are not its own

@@ -134,19 +134,24 @@ class TestScale:
         kept = Scale({"rows": np.array([1.0])})
         assert set(kept.arrays) == {"rows"}
 
-    @pytest.mark.parametrize("size", [0.1, 1.0, 30.0])
     @pytest.mark.parametrize("sites", [2, 3, 4, 5])
-    def test_a_bound_holds_and_wastes_few_bits(self, scale, size, sites):
-        mean, units = np.array([1.0, 0.0, 3.0]), np.array([1.0, 2.0, 0.5])
-        coding = scale.codings(product(size * np.eye(3), mean, units), sites)["product"]
+    def test_a_bound_holds_and_wastes_at_most_a_byte(self, scale, sites):
+        mean, units = np.array([1.0, -98.0, 3.0]), np.array([1.0, 2.0, 0.5])
+        asked = product(np.full((3, 1), 1 / np.sqrt(3.0)), mean, units)
         # Σ(x − m)² ≤ 2Σ(x − μ)² + 2n(μ − m)², in the units of the frame
-        trace = 2.01 * np.sum((np.array([4.0, 9.0, 16.0]) + 10.0 * np.array([0.0, 4.0, 0.0])) / units**2)
-        bound = trace * max(size, size**2)
-        assert coding.words == 1
-        assert bound <= coding.limit(sites) < 2 * bound
+        trace = 2.01 * np.sum((np.array([4.0, 9.0, 16.0]) + 10.0 * np.array([0.0, 100.0**2, 0.0])) / units**2)
+        for name, query in (("product", asked), ("captured", Query("captured_variance", dict(asked.arrays)))):
+            codings = scale.codings(query, sites)
+            assert set(codings) == {name}
+            assert codings[name].words == 1
+            assert trace <= codings[name].limit(sites) < 2 * 2**8 * trace
 
-    def test_directions_of_no_length_need_no_bound(self, scale):
-        assert scale.codings(product(np.zeros((3, 1))), 3) == {"product": WIDE}
+    def test_a_small_trace_is_a_bound_too(self, scale):
+        scale.arrays |= {"squares": np.full(3, 1e-6), "mean": np.zeros(3)}
+        assert scale.codings(product(np.eye(3)), 3)["product"].words == 1
+
+    def test_a_bound_is_only_for_products(self, scale):
+        assert scale.codings(Query("moments"), 3) == Scale().codings(Query("moments"), 3)
 
     @pytest.mark.parametrize("squares", [np.zeros(3), np.full(3, np.inf), np.full(3, np.nan)])
     def test_without_a_trace_words_are_wide(self, scale, squares):

@@ -103,6 +103,19 @@ def test_digits_stand_in_the_right_words_wherever_they_lie(power):
     assert np.array_equal(from_words(words, WIDE), [value, -value])
 
 
+@pytest.mark.parametrize("down", [1, 2, 3, 10])
+def test_digits_below_the_unit_are_rounded_away(down):
+    """A double whose last digit lies so many places below the unit: the nearest multiple of the unit, ties upwards."""
+    coding = Coding(2, 52 - down)
+    last = 2.0**-52
+    for digits in (0, 1, 2**down // 2, 2**down - 1, 2**down, 2**down + 1):
+        value = 1.0 + digits * last
+        (low,), (high,) = to_words(np.array([value]), coding)
+        assert high == 0
+        assert int(low) == (2**52 + digits + 2 ** (down - 1)) >> down
+        assert abs(exact(np.array([low, high]), coding) - Fraction(value)) <= Fraction(1, 2) / 2 ** (52 - down)
+
+
 @given(
     st.lists(st.floats(-1e30, 1e30), min_size=1, max_size=5).flatmap(
         lambda values: st.tuples(st.just(values), st.permutations(values))

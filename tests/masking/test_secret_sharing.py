@@ -46,6 +46,13 @@ def test_a_derived_key_is_hkdf_over_the_purpose_as_json():
     assert derive(b"s" * 16, "mask", 3) == expected
 
 
+def test_a_public_key_is_that_of_the_derived_private_key():
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    expected = X25519PrivateKey.from_private_bytes(derive(b"s" * 16, "x25519")).public_key()
+    assert public_key(b"s" * 16) == expected.public_bytes_raw()
+
+
 def test_two_owners_agree_on_a_key_and_a_third_does_not():
     mine, theirs, other = new_seed(), new_seed(), new_seed()
     agreed = agreed_key(mine, public_key(theirs), "mask", 3)

@@ -1,12 +1,96 @@
+"""One guard a folder: found by a later command, asked how it does, stopped; and what it left behind is ended."""
+
+import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
-from fedspca.flower.relay import forward
+import pytest
+
+pytest.importorskip("cryptography")
+
+from fedspca.flower.commands import FlowerProcessError
+from fedspca.flower.processes import Process, note_running, running
+from fedspca.flower.relay import forward, report
+from fedspca.letters.audit import Audit
 from fedspca.letters.identity import signed_payload
 from fedspca.letters.wire import Message, decode, encode
-from fedspca.study.guard import keep_guard
+from fedspca.study import guard
+from fedspca.study.guard import GUARD, NODE, keep_guard, standing, stop_site
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "flower").mkdir()
+    return SimpleNamespace(path=tmp_path)
+
+
+@pytest.fixture
+def other():
+    """A process that stands for another command's."""
+    with subprocess.Popen(SLEEP) as process:
+        yield process
+        process.kill()
+
+
+def test_a_site_that_never_ran_is_not_connected(folder):
+    how = standing(folder)
+    assert (how.pid, how.connected) == (None, False)
+
+
+def test_a_guard_is_connected_when_it_said_so_and_lives(folder, other):
+    guard._note(folder, "connected")
+    assert not standing(folder).connected  # what a guard noted that was killed
+    note_running(folder.path / "flower", GUARD, other.pid)
+    assert standing(folder).connected
+    guard._note(folder, "not connected: nothing answers")
+    assert not standing(folder).connected
+
+
+def test_a_torn_note_is_no_error(folder):
+    (folder.path / "flower" / "guard.json").write_text('{"told": "conn')
+    assert standing(folder).told == "nothing was noted yet"
+
+
+def test_a_second_guard_is_refused_and_says_how_to_stop_the_first(folder, other):
+    note_running(folder.path / "flower", GUARD, other.pid)
+    with (
+        pytest.raises(FlowerProcessError, match=f"joined already, by process {other.pid}.*fedspca site stop"),
+        guard._alone(folder),
+    ):
+        pytest.fail("it was let in")
+
+
+def test_a_node_that_a_killed_guard_left_behind_is_ended(folder):
+    left = Process(NODE, SLEEP, folder.path / "flower", folder.path / "home").start()
+    with guard._alone(folder):
+        assert left.wait(10) is not None
+        assert running(folder.path / "flower", GUARD) == os.getpid()
+    assert running(folder.path / "flower", GUARD) is None
+    assert "stopped" in standing(folder).told
+
+
+def test_stopping_ends_guard_and_node(folder):
+    processes = [Process(name, SLEEP, folder.path / "flower", folder.path / "home").start() for name in (GUARD, NODE)]
+    assert stop_site(folder)
+    assert all(process.wait(10) is not None for process in processes)
+    assert not stop_site(folder)
+
+
+def test_what_the_node_refused_is_in_the_sites_log(tmp_path_factory):
+    audit, socket = Audit(), tmp_path_factory.mktemp("g") / "s"
+    with guard._door(SimpleNamespace(handle=bytes, audit=audit), socket):
+        report(socket, "Flower's server shipped another app, 'evil/app'." + "x" * 5000)
+    [line] = audit.lines()
+    assert (line["verdict"], line["kind"]) == ("refused", "flower")
+    assert line["reason"].startswith("Flower's server shipped another app, 'evil/app'.")
+    assert len(line["reason"]) <= 1000
 
 
 def test_the_guard_alone_answers_at_its_socket(between):
@@ -14,8 +98,8 @@ def test_the_guard_alone_answers_at_its_socket(between):
     stop = threading.Event()
     with tempfile.TemporaryDirectory(prefix="fs-") as home:
         socket = Path(home) / "guard"
-        guard = threading.Thread(target=keep_guard, args=(sites["north"], socket, lambda line: None, stop))
-        guard.start()
+        keeper = threading.Thread(target=keep_guard, args=(sites["north"], socket, lambda line: None, stop))
+        keeper.start()
         try:
             until = time.monotonic() + 20
             while not socket.exists() and time.monotonic() < until:
@@ -24,5 +108,5 @@ def test_the_guard_alone_answers_at_its_socket(between):
             answer = decode(signed_payload(forward(socket, hello), sites["north"].identity.public, "north"))
         finally:
             stop.set()
-            guard.join()
+            keeper.join()
     assert (answer.kind, answer.fields["sender"]) == ("hello", "north")

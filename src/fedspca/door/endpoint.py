@@ -1,8 +1,9 @@
 """A site's door: letters in, letters out. What is not signed, agreed, approved and allowed is not answered.
 
 In this order, each before the next: the coordinator's signature; the letter's form and size; the owner's approval of
-the study; whether this question was answered before; the owner's policy; the question's own form. Then data are
-touched, the answer is written into the log, and it leaves.
+the study; whether this question was answered before; under masks, the sum of the round before and whether the agreed
+study asks this question next; the owner's policy; the question's own form. Then data are touched, the answer is written
+into the log, and it leaves.
 
 Each (run, round, kind) is answered once. The same letter again gets the same bytes again, so a coordinator that was
 stopped goes on as if nothing had happened. Another letter for the same round is refused, so nobody gets a second answer
@@ -21,7 +22,8 @@ from numpy.typing import NDArray
 
 from fedspca.door.agreement import Agreement, InvalidAgreement, objections, read_agreement, standing_objections
 from fedspca.door.masked import MASKED_HANDLERS
-from fedspca.door.session import Handler, Session, question
+from fedspca.door.replay import Replays
+from fedspca.door.session import Handler, RunEnded, Session, question
 from fedspca.door.store import Store
 from fedspca.letters.audit import Audit
 from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
@@ -33,6 +35,7 @@ MAX_RUNS = 1000
 LONGEST_REASON = 1000
 FAILED = "it could not be computed."
 RUN = re.compile(r"[0-9a-f]{32}")
+ENDED = "ended"  # why nothing more is answered in this run
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +73,8 @@ class Endpoint:
         The longest letter that is taken.
     arrange : callable, optional
         Returns the site with its rows over other features, or in another order, where a study takes them so.
+    replays : Replays, optional
+        The agreed study, run beside: in a study with masks only its own questions are answered.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class Endpoint:
         audit: Audit | None = None,
         max_bytes: int = MAX_BYTES,
         arrange: Callable[[tuple[str, ...] | None], Site] | None = None,
+        replays: Replays | None = None,
     ) -> None:
         self.site = site
         self.identity = identity
@@ -89,6 +95,7 @@ class Endpoint:
         self._store = store
         self._max_bytes = max_bytes
         self._arrange = arrange
+        self._replays = replays
         self._session: Session | None = None
         self._lock = threading.Lock()
 
@@ -119,6 +126,8 @@ class Endpoint:
         if message.kind == "propose":
             return self._sent(self._proposal(message), message, about)
         session = self._current(message)
+        if ENDED in session.secrets:
+            raise SiteRefusal(self.site.name, message.kind, session.secrets[ENDED].tobytes().decode())
         if message.kind in session.replies:
             before, reply = session.replies[message.kind]
             if before != digest:
@@ -129,8 +138,10 @@ class Endpoint:
             raise InvalidQuery(self.site.name, message.kind, f"there is no such kind; there are {sorted(HANDLERS)}.")
         try:
             answer = HANDLERS[message.kind](session, message)
-        except BaseException:
+        except BaseException as error:
             self._session = None  # whatever the handler had begun to change is read again from the store
+            if isinstance(error, RunEnded):
+                self._end(session.agreement, error)
             raise
         failed = {"failed": True, "failures": session.failures} if session.failed else {}
         session.failed = False
@@ -138,6 +149,12 @@ class Endpoint:
         session.replies[message.kind] = (digest, reply)
         self._store.save(session.agreement.hash, _kept(session))
         return reply
+
+    def _end(self, agreement: Agreement, error: RunEnded) -> None:
+        """Remember, beyond a restart too, that nothing more is answered in this run."""
+        session = self._session = self._restored(agreement)
+        session.secrets[ENDED] = np.frombuffer(error.reason.encode(), np.uint8)
+        self._store.save(agreement.hash, _kept(session))
 
     def _hello(self, message: Message) -> Message:
         study = message.text("study", 64)
@@ -160,9 +177,18 @@ class Endpoint:
         found = objections(agreement, site.policy, rows=site.n_rows, features=site.feature_names)
         if found:
             raise SiteRefusal(site.name, "propose", "; ".join(found) + ".")
+        if self._replays is not None and agreement.masked:
+            self._check_replay(agreement, self._replays)
         self._store.propose(agreement)
         state = "approved" if self._store.approved(agreement.hash) else "not approved"
         return Message("proposal", {"state": state, "agreement": agreement.hash})
+
+    def _check_replay(self, agreement: Agreement, replays: Replays) -> None:
+        """Refuse terms from which a site cannot tell what is asked."""
+        try:
+            replays.work_of(agreement)
+        except (ValueError, TypeError) as error:
+            raise SiteRefusal(self.site.name, "propose", f"the terms do not say what is asked: {error}") from None
 
     def _arranged(self, agreement: Agreement) -> None:
         """See the rows over the features of a study, in its order, if they are all there."""
@@ -205,7 +231,7 @@ class Endpoint:
         if found := standing_objections(agreement, self.site.policy):  # the policy may have changed since the approval
             raise SiteRefusal(self.site.name, "run", "; ".join(found) + ".")
         kept = self._store.load(agreement.hash)
-        session = Session(agreement, self.site, self.identity)
+        session = Session(agreement, self.site, self.identity, store=self._store, replays=self._replays)
         if kept is None:
             self.site.restore({"answered": np.array(0)})
             return session

@@ -1,27 +1,47 @@
-"""The letters of a study with masks: how a site's door hands them to :mod:`fedspca.masking.party`."""
+"""The letters of a study with masks: how a site's door hands them to :mod:`fedspca.masking.party`.
+
+Before a site says anything more, the sum of the round before must have come back with a tag that fits. The question
+must then be the one that the agreed study asks next, and its integers those that follow from the sums. Whatever else
+comes ends the run at this site.
+"""
 
 import json
 from functools import wraps
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedspca.door.session import Handler, Session, question
+from fedspca.door.replay import Replay, Replays, Summed, difference
+from fedspca.door.session import Handler, RunEnded, Session, question
 from fedspca.letters.wire import Message
+from fedspca.masking.aggregator import Scale
 from fedspca.masking.coding import stated_base
-from fedspca.masking.messages import KEYS, MASKED, PROTOCOL_ARRAYS, SHARES, UNMASK
+from fedspca.masking.fixed_point import decode_terms, segments_of
+from fedspca.masking.messages import FINISH, KEYS, MASKED, PROTOCOL_ARRAYS, SHARES, UNMASK
 from fedspca.masking.party import (
+    AlteredSum,
     MaskingState,
     Party,
+    Returned,
     announce_key,
     mask_terms,
     share,
+    take_sum,
     threshold_of,
     unmask,
 )
 from fedspca.masking.secret_sharing import BrokenSecret
 from fedspca.site.errors import SiteRefusal
+from fedspca.site.question import Query
 
 STATE = "masking"
+SCALE = "scale:"  # what the sums so far told of the integers' scale
+MEAN = "mean of the question"  # about which the last question asked, for the scale
+ROUNDS = "rounds"  # of this run, whose sums came back
+UNLIKE = (
+    "If the coordinator is honest, its machine or its version of fedspca computes otherwise than this site's; see "
+    "'replay' in the owner's policy.toml."
+)
 ASKED = "study:asked"  # for as long as the study, whatever the run
 BASE = "study:base"
 
@@ -57,11 +77,14 @@ def masked(session: Session, message: Message) -> Message:
     """Answer a question under masks."""
     plain = {name: array for name, array in message.arrays.items() if name not in PROTOCOL_ARRAYS}
     query = question(session.site.name, Message(message.kind, message.fields, plain))
-    before = _state(session, message)
+    before = _with_sum(session, message)
+    _check_next(session, query)
+    _check_codings(session, query, message)
     state, reply = mask_terms(_party(session), before, message, query, session.site.n_features, session.answer)
     session.secrets[STATE] = state.to_array()
     if (base := stated_base(query, message.fields["coding"])) is not None:
         session.secrets[BASE] = np.array([base])
+    session.secrets[MEAN] = query.arrays.get("mean", np.zeros(0))
     return reply
 
 
@@ -74,9 +97,102 @@ def unmasked(session: Session, message: Message) -> Message:
     return reply
 
 
+def finish(session: Session, message: Message) -> Message:
+    """Take the last sum, and keep what came of the study."""
+    session.secrets[STATE] = _with_sum(session, message).to_array()
+    if session.replays is not None:
+        replay = _replay(session, session.replays)
+        if (left := replay.question()) is not None:
+            raise RunEnded(session.site.name, FINISH, f"the agreed study is not over: it asks {left.name!r} next.")
+        session.replays.keep(session.agreement, replay.result())
+    return Message(FINISH)
+
+
 MASKED_HANDLERS: dict[str, Handler] = {
-    kind: _safely(handler) for kind, handler in {KEYS: keys, SHARES: shares, MASKED: masked, UNMASK: unmasked}.items()
+    kind: _safely(handler)
+    for kind, handler in {KEYS: keys, SHARES: shares, MASKED: masked, UNMASK: unmasked, FINISH: finish}.items()
 }
+
+
+# -- what must be so before a question is answered ---------------------------------------------------------------------
+
+
+def _with_sum(session: Session, message: Message) -> MaskingState:
+    """Take the sum of the round before, if its tag fits, and learn from it what the study learns."""
+    before = _state(session, message)
+    try:
+        state, returned = take_sum(_party(session), before, message)
+    except AlteredSum as error:
+        raise RunEnded(error.site, error.query, error.reason) from None
+    if returned is None:
+        if session.replays is not None and before.held.get("due"):
+            raise RunEnded(session.site.name, message.kind, "the sum of the round before did not come back.")
+        return state
+    scale = _scale(session)
+    scale.learn(Query(returned.query, {"mean": session.secrets[MEAN]}), returned.arrays())
+    session.secrets |= {SCALE + name: array for name, array in scale.arrays.items()}
+    if session.replays is not None and session.store is not None:
+        session.store.keep_sum(session.agreement.hash, session.run, returned.round, _kept(returned))
+        session.secrets[ROUNDS] = np.append(_rounds(session), returned.round)
+    return state
+
+
+def _check_next(session: Session, query: Query) -> None:
+    """End the run unless this is the question that the agreed study asks next."""
+    if session.replays is None:
+        return
+    own = _replay(session, session.replays).question()
+    told = "the agreed study is over" if own is None else difference(own, query)
+    if told is not None:
+        reason = f"this is not what the agreed study asks next: {told}. Nothing more is answered in this run. {UNLIKE}"
+        raise RunEnded(session.site.name, query.name, reason)
+
+
+def _check_codings(session: Session, query: Query, message: Message) -> None:
+    """End the run unless terms become the integers that follow from the sums so far.
+
+    A coordinator that chose them could choose a bound which some sites' numbers exceed, and see by trial where.
+    """
+    if session.replays is None:
+        return  # one rule for all, and one scale a study: that is all that holds without a study to compare with
+    own = _scale(session).codings(query, len(session.agreement.sites))
+    if message.fields.get("coding") != {name: list(coding) for name, coding in own.items()}:
+        reason = (
+            "its integers are not those that follow from the sums of the study. Nothing more is answered in this run."
+        )
+        raise RunEnded(session.site.name, query.name, reason)
+
+
+def _replay(session: Session, replays: Replays) -> Replay:
+    """Return the agreed study as far as the sums go; an error in it ends the run, as it ends the coordinator's."""
+
+    def load(number: int) -> Summed:
+        assert session.store is not None
+        kept = session.store.kept_sum(session.agreement.hash, session.run, number)
+        arrays = decode_terms(kept.arrays["vector"], segments_of(kept.fields["form"]))
+        return Summed(arrays, tuple(kept.fields["sites"]))
+
+    replay = replays.at(session.agreement, session.run, _rounds(session).tolist(), load)
+    try:
+        replay.question()
+    except (ValueError, ArithmeticError, RuntimeError) as error:
+        reason = f"the agreed study cannot go on from these sums: {error}"
+        raise RunEnded(session.site.name, "replay", reason) from None
+    return replay
+
+
+def _rounds(session: Session) -> NDArray[np.int64]:
+    return session.secrets.get(ROUNDS, np.zeros(0, np.int64))
+
+
+def _scale(session: Session) -> Scale:
+    return Scale({name.removeprefix(SCALE): kept for name, kept in session.secrets.items() if name.startswith(SCALE)})
+
+
+def _kept(returned: Returned) -> Message:
+    """Return a sum as it is kept."""
+    fields = {"round": returned.round, "query": returned.query, "sites": returned.sites, "form": returned.segments}
+    return Message("sum", fields, {"vector": returned.vector})
 
 
 def _party(session: Session) -> Party:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from fedspca.door.agreement import Agreement, noise_among
 from fedspca.door.meaning import objection, remembered, tidied
+from fedspca.door.replay import Replays
+from fedspca.door.store import Store
 from fedspca.dp.accounting import Budget, Purpose
 from fedspca.letters.identity import Identity
 from fedspca.letters.wire import Message
@@ -22,6 +24,10 @@ FAILURES = "study:failures"
 MOST_FAILURES = 3  # each tells one bit of somebody's rows
 
 log = logging.getLogger(__name__)
+
+
+class RunEnded(SiteRefusal):
+    """The coordinator did what no agreed study does: nothing more is answered in this run."""
 
 
 @dataclass
@@ -46,6 +52,10 @@ class Session:
         What handlers keep between messages. It never leaves the site.
     failed : bool
         Whether the last question could not be computed, for the log.
+    store : Store or None
+        Where sums are kept.
+    replays : Replays or None
+        The agreed study, run beside; None where no question is compared with it.
     """
 
     agreement: Agreement
@@ -57,6 +67,8 @@ class Session:
     replies: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     secrets: dict[str, NDArray[Any]] = field(default_factory=dict)
     failed: bool = False
+    store: Store | None = None
+    replays: Replays | None = None
 
     def answer(self, query: Query, limits: Mapping[str, float] | None = None) -> Terms | None:
         """Return this site's terms, if the agreement and the policy allow the question; None if computing them failed.

@@ -16,6 +16,7 @@ from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
 from fedspca.letters.wire import Message, WireError, decode, encode
 
 HASH = re.compile(r"[0-9a-f]{64}")
+RUN = re.compile(r"[0-9a-f]{32}")
 CHECKSUM = 32
 
 
@@ -34,6 +35,12 @@ class Store(Protocol):
     def save(self, study: str, state: Message) -> None:
         """Keep where the rounds of a study stand."""
 
+    def keep_sum(self, study: str, run: str, number: int, summed: Message) -> None:
+        """Keep the sum of a round; those of other runs of the study go."""
+
+    def kept_sum(self, study: str, run: str, number: int) -> Message:
+        """Return the sum of a round."""
+
 
 class MemoryStore:
     """A store for sites in this process, whose owner approves whatever is proposed."""
@@ -41,6 +48,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._agreements: dict[str, Agreement] = {}
         self._states: dict[str, bytes] = {}
+        self._sums: dict[tuple[str, str], dict[int, Message]] = {}
 
     def propose(self, agreement: Agreement) -> None:
         """Keep an agreement."""
@@ -57,6 +65,16 @@ class MemoryStore:
     def save(self, study: str, state: Message) -> None:
         """Keep where the rounds of a study stand."""
         self._states[study] = encode(state)
+
+    def keep_sum(self, study: str, run: str, number: int, summed: Message) -> None:
+        """Keep the sum of a round; those of other runs of the study go."""
+        for other in [key for key in self._sums if key[0] == study and key[1] != run]:
+            del self._sums[other]
+        self._sums.setdefault((study, run), {})[number] = summed
+
+    def kept_sum(self, study: str, run: str, number: int) -> Message:
+        """Return the sum of a round."""
+        return self._sums[study, run][number]
 
 
 class FolderStore:
@@ -114,23 +132,49 @@ class FolderStore:
     def load(self, study: str) -> Message | None:
         """Return where the rounds of a study stand; a file that was altered is refused."""
         path = self._home(study) / "state"
-        if not path.exists():
-            return None
-        content = path.read_bytes()
-        if hashlib.sha256(content[CHECKSUM:]).digest() != content[:CHECKSUM]:
-            raise WireError(f"{path}: the file was cut off or altered, so the site cannot go on with this study.")
-        return decode(content[CHECKSUM:])
+        return _read(path) if path.exists() else None
 
     def save(self, study: str, state: Message) -> None:
         """Keep where the rounds of a study stand."""
-        content = encode(state)
-        with new_file(self._home(study) / "state", private=True) as draft:
-            draft.write_bytes(hashlib.sha256(content).digest() + content)
+        _write(self._home(study) / "state", state)
+
+    def keep_sum(self, study: str, run: str, number: int, summed: Message) -> None:
+        """Keep the sum of a round; those of other runs of the study go."""
+        home = self._sums(study, run)
+        if not home.exists():
+            shutil.rmtree(home.parent, ignore_errors=True)
+        _write(home / f"{number:06d}", summed)
+
+    def kept_sum(self, study: str, run: str, number: int) -> Message:
+        """Return the sum of a round; a file that was altered is refused."""
+        return _read(self._sums(study, run) / f"{number:06d}")
+
+    def model_folder(self, study: str) -> Path:
+        """Return where the result of a study goes."""
+        return self._home(study) / "model"
+
+    def _sums(self, study: str, run: str) -> Path:
+        if not RUN.fullmatch(run):  # it becomes the name of a folder
+            raise WireError("The name of a run must be 32 hexadecimal digits.")
+        return self._home(study) / "sums" / run
 
     def _home(self, study: str) -> Path:
         if not HASH.fullmatch(study):  # it becomes the name of a folder
             raise WireError("The hash of a study must be 64 hexadecimal digits.")
         return self._folder / study
+
+
+def _read(path: Path) -> Message:
+    content = path.read_bytes()
+    if hashlib.sha256(content[CHECKSUM:]).digest() != content[:CHECKSUM]:
+        raise WireError(f"{path}: the file was cut off or altered, so the site cannot go on with this study.")
+    return decode(content[CHECKSUM:])
+
+
+def _write(path: Path, message: Message) -> None:
+    content = encode(message)
+    with new_file(path, private=True) as draft:
+        draft.write_bytes(hashlib.sha256(content).digest() + content)
 
 
 def _words_of_approval(study: str) -> bytes:

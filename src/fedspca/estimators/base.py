@@ -1,7 +1,8 @@
 """What every federated sparse PCA shares: scikit-learn's contract around one fit over a federation."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -88,17 +89,23 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self : object
             The fitted estimator.
         """
-        self._validate_params()
-        rounds, bar = self._rounds(checked_federation(federation))
-        try:
+        with self._asking(federation) as rounds:
             moments = self._moments(rounds)
             self._check_n_components(self.n_components, moments)
             found = self._solve(rounds, moments, self.n_components, self._generator())
             self._set_fitted(rounds, moments, found)
+        return self
+
+    @contextmanager
+    def _asking(self, federation: Federation) -> Iterator[Rounds]:
+        """Check the settings, and yield the rounds of a new fit, shown while they last."""
+        self._validate_params()
+        rounds, bar = self._rounds(checked_federation(federation))
+        try:
+            yield rounds
         finally:
             if bar is not None:
                 bar.close()
-        return self
 
     def _moments(self, rounds: Rounds) -> Moments:
         return standardise(rounds, scale=self.scale, max_missing=self.max_missing)

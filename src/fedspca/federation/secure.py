@@ -24,7 +24,7 @@ from fedspca.letters.identity import Identity
 from fedspca.letters.wire import Message, WireError
 from fedspca.masking.aggregator import RoundSecrets, Scale, check_reply, collected, stacked, unmasked
 from fedspca.masking.fixed_point import Coding, FixedPointOverflow, Segment, Words, add_into, decode_terms, layout
-from fedspca.masking.messages import KEYS, MASKED, SHARES, UNMASK
+from fedspca.masking.messages import FINISH, KEYS, MASKED, PREVIOUS, SHARES, SUMMED, UNMASK
 from fedspca.masking.party import masks_are_for, rows_of_bytes, threshold_of
 from fedspca.masking.secret_sharing import SEED, BrokenSecret
 from fedspca.site.errors import InvalidQuery
@@ -57,6 +57,7 @@ class SecureFederation(Roster):
         self._introduced = False  # whether sites have seen each other's certificates
         self._ready: RoundSecrets | None = None
         self._scale = Scale()
+        self._previous: Content | None = None  # the last sum, which goes back to the sites
 
     def sum(self, query: Query) -> Aggregate:
         """Ask every site and return the sum of their terms; nobody has seen any one of them."""
@@ -68,9 +69,12 @@ class SecureFederation(Roster):
         contents = self._questions(ready, query, codings)
         answers = self._gather(MASKED, contents, query, segments[-1].stop)
         self._ready = collected(answers, ready.sites)
+        self._previous = None
         about = masks_are_for(query, codings, ready.sites)
         try:
-            arrays = decode_terms(self._unmasked(ready, answers, segments, query, about), segments)
+            total = self._unmasked(ready, answers, segments, query, about)
+            self._previous = ({PREVIOUS: self._round, SUMMED: sorted(answers)}, {PREVIOUS: total})
+            arrays = decode_terms(total, segments)
         except BrokenSecret as error:
             raise FederationError(f"{query.name!r}: {error} {ONE_LIES}") from None
         except FixedPointOverflow as error:
@@ -80,6 +84,12 @@ class SecureFederation(Roster):
         down = contents[self.sites[0]][1]
         sent = sum(array.nbytes for array in up.values()) + SEED * len(ready.sites)
         return Aggregate(arrays, len(answers), sent, sum(array.nbytes for array in down.values()))
+
+    def finish(self) -> dict[str, str]:
+        """Bring the last sum back to the sites, so that each has all of them; return who could not be told, and why."""
+        if self._previous is None:
+            return {}
+        return self._conversation.ask(FINISH, self._round, dict.fromkeys(self.sites, self._previous), FINISH).lost
 
     # -- the steps ----------------------------------------------------------------------------------------------------
 
@@ -112,6 +122,8 @@ class SecureFederation(Roster):
         """Return what each site is sent: the question, everyone's keys, and the letters to it."""
         fields, arrays = put_question(query)
         fields |= {"coding": {name: list(coding) for name, coding in codings.items()}, "present": list(ready.sites)}
+        sum_before = self._returned()
+        fields, arrays = {**fields, **sum_before[0]}, {**arrays, **sum_before[1]}
         keys = stacked(ready.keys[site] for site in ready.sites)
         commitments = stacked(ready.commitments[site] for site in ready.sites)
         contents: dict[str, Content] = {}
@@ -120,6 +132,10 @@ class SecureFederation(Roster):
             letters = np.stack([ready.letters[sender][column] for sender in ready.sites])
             contents[site] = (fields, {**arrays, "keys": keys, "commitments": commitments, "shares": letters})
         return contents
+
+    def _returned(self) -> Content:
+        """Return the sum of the round before as it goes back to the sites, if there is one."""
+        return ({}, {}) if self._previous is None else self._previous
 
     def _unmasked(
         self, ready: RoundSecrets, answers: Mapping[str, Message], segments: list[Segment], query: Query, about: str
@@ -193,6 +209,9 @@ class SecureFederation(Roster):
         names = sorted(self._certificates)
         fields["certificates"] = {name: self._certificates[name].tobytes().hex() for name in names}
         arrays: dict[str, NDArray[Any]] = dict(self._scale.arrays)
+        if self._previous is not None:
+            fields[PREVIOUS] = self._previous[0]
+            arrays[PREVIOUS] = self._previous[1][PREVIOUS]
         if self._ready is not None:
             fields |= {"ready": list(self._ready.sites), "recipients": list(self._ready.recipients)}
             arrays["keys"] = stacked(self._ready.keys[site] for site in self._ready.sites)
@@ -208,6 +227,7 @@ class SecureFederation(Roster):
         self._certificates = {
             name: np.frombuffer(bytes.fromhex(text), np.uint8) for name, text in fields["certificates"].items()
         }
+        self._previous = (fields[PREVIOUS], {PREVIOUS: arrays.pop(PREVIOUS)}) if PREVIOUS in fields else None
         self._ready = None
         if "ready" in fields:
             parts = [arrays.pop(name) for name in ("keys", "commitments", "letters")]

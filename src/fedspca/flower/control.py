@@ -6,6 +6,7 @@ is spoken from this process, with Flower's own client.
 
 import hashlib
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,7 +115,9 @@ class SuperLinkControl:
         from flwr.proto.federation_config_pb2 import SimulationConfig
         from flwr.supercore.fab import Fab
 
-        content = build_fab_from_disk(app)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of what Flower itself uses
+            content = build_fab_from_disk(app)
         simulation = None
         if simulated_nodes is not None:
             simulation = SimulationConfig(num_supernodes=simulated_nodes, client_resources_num_cpus=1)

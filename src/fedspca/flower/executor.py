@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from flwr.supercore.run import Run
 
 CONNECTED = "Connected to the study's server as node"  # who starts this process waits for the line
-OBJECTS = ("Message", "RecordDict", "ConfigRecord")  # what Flower makes of a message that holds one letter
+OBJECTS = 3  # Flower makes a Message, its RecordDict and in that a ConfigRecord of one letter
 # A node asks for messages after a share of the time that none came: rounds follow each other fast, owners take days
 SHARE, SHORTEST, LONGEST = 0.1, 0.05, 1.0
 FIRST_RETRY = 0.05  # seconds after which an object is asked for again that the other side has not yet sent
@@ -85,16 +85,26 @@ class Executor:
 
     def step(self) -> bool:
         """Answer the next message; return whether there was one."""
+        from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectPushError
         from flwr.supercore.run import RunNotRunningException
 
         try:
-            received = self._fleet.receive()
+            received = self._received()
             if received is None:
                 return False
             self._send(self._reply(*received))
+        except (ObjectPullError, ObjectPushError) as error:  # the coordinator, or this site, broke off in the middle
+            log.warning("A message is dropped. %s", error)
         except RunNotRunningException:  # of Flower's, and no Exception: nobody waits for the reply any more
             log.info("The run is over; its message is dropped.")
         return True
+
+    def _received(self) -> "tuple[Message, ObjectTree] | None":
+        try:
+            return self._fleet.receive()
+        except (ValueError, TypeError, KeyError, IndexError) as error:  # what no server of Flower's would send
+            self._refuse(f"Flower's server sent a malformed message ({type(error).__name__}). Nothing was run.")
+            return None
 
     def _reply(self, message: "Message", tree: "ObjectTree") -> "Message":
         from flwr.app import ConfigRecord, Error, Message, RecordDict
@@ -103,8 +113,7 @@ class Executor:
         began = time.monotonic()
         try:
             letter = self._letter(message, tree)
-            left = message.metadata.created_at + message.metadata.ttl - time.time()
-            answer = self._ask(letter, max(left, 1.0))  # nobody waits for an answer after that
+            answer = self._ask(letter, _left(message))
         except NotALetter as error:
             self._refuse(f"{error} Nothing was run.")
             return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"refused: {error}"), reply_to=message)
@@ -122,7 +131,7 @@ class Executor:
         if kind != MESSAGE_TYPE:
             raise NotALetter(f"Flower's server sent a message of kind {_short(kind)}.")
         try:
-            return self._pulled(number, tree)
+            return self._pulled(number, tree, _left(message))
         finally:
             self._fleet.confirm(number, message.metadata.message_id)
 
@@ -137,25 +146,18 @@ class Executor:
             self._objections[number] = "" if known else f"Flower's server shipped another app, {named}."
         return self._objections[number]
 
-    def _pulled(self, number: int, tree: "ObjectTree") -> bytes:
-        from flwr.supercore.inflatable.inflatable_object import (
-            get_object_type_from_object_content,
-            iterate_object_tree,
-        )
+    def _pulled(self, number: int, tree: "ObjectTree", seconds: float) -> bytes:
+        """The letter: of a message that holds one, only the leaf is asked for."""
+        from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
         from flwr.supercore.inflatable.inflatable_utils import pull_objects
 
-        identifiers = [node.object_id for node in iterate_object_tree(tree)]
-        if len(identifiers) != len(OBJECTS):
-            raise NotALetter(f"Flower's server sent a message of {len(identifiers)} objects; a letter has three.")
-        contents = pull_objects(identifiers, partial(self._fleet.pull_object, number), initial_backoff=FIRST_RETRY)
-        try:
-            kinds = sorted(map(get_object_type_from_object_content, contents.values()))
-            letter = _inflated(tree.object_id, contents) if kinds == sorted(OBJECTS) else None
-        except Exception as error:  # whatever its bytes bring about
-            raise NotALetter(f"Flower's server sent a message without a letter ({type(error).__name__}).") from None
-        if not isinstance(letter, bytes):
-            raise NotALetter(f"Flower's server sent {', '.join(map(_short, kinds))}, and no letter in bytes.")
-        return letter
+        count = sum(1 for _ in iterate_object_tree(tree))
+        if count != OBJECTS or len(tree.children) != 1:
+            raise NotALetter(f"Flower's server sent a message of {count} objects; a letter has {OBJECTS}.")
+        leaf = tree.children[0].children[0].object_id
+        pull = partial(self._fleet.pull_object, number)
+        contents = pull_objects([leaf], pull, max_time=seconds, initial_backoff=FIRST_RETRY, backoff_cap=LONGEST)
+        return _letter_in(contents[leaf])
 
     def _send(self, reply: "Message") -> None:
         from flwr.supercore.inflatable.inflatable_object import (
@@ -269,11 +271,23 @@ def _end_soon() -> None:
     os._exit(0)
 
 
-def _inflated(identifier: str, contents: dict[str, bytes]) -> object:
-    from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+def _left(message: "Message") -> float:
+    """The seconds for which somebody waits for an answer."""
+    return max(message.metadata.created_at + message.metadata.ttl - time.time(), 1.0)
 
-    message: Any = inflate_object_from_contents(identifier, contents)
-    return message.content["letter"]["bytes"]
+
+def _letter_in(content: bytes) -> bytes:
+    from flwr.app import ConfigRecord
+    from flwr.supercore.inflatable.inflatable_object import get_object_type_from_object_content
+
+    try:
+        kind = get_object_type_from_object_content(content)
+        letter = ConfigRecord.inflate(content)["bytes"] if kind == "ConfigRecord" else None
+    except Exception as error:  # whatever its bytes bring about
+        raise NotALetter(f"Flower's server sent a message without a letter ({type(error).__name__}).") from None
+    if not isinstance(letter, bytes):
+        raise NotALetter(f"Flower's server sent a {_short(kind)} without a letter in bytes.")
+    return letter
 
 
 def _short(text: str) -> str:

@@ -61,8 +61,8 @@ class FlowerChannel:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The names of the sites that were connected when last looked at, sorted."""
-        if self._online is None:
+        """The names of the sites that are connected, sorted. While known ones are missing, it is looked again."""
+        if self._online is None or not self._online.issuperset(self._node_of.values()):
             self.refresh()
         return tuple(sorted(name for name, node in self._node_of.items() if node in (self._online or ())))
 

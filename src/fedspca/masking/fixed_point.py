@@ -5,9 +5,9 @@ serves where a bound on the sum is known; eight hold anything between 2⁻²⁵�
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ class Coding(NamedTuple):
 
 
 WIDE = Coding(MAX_WORDS, 256)
+TAG = "tag"
+TAG_MARGIN = 2  # words of a tag beyond those of the widest number; see fedspca.masking.tags
 OVERFLOW = "could not answer"
 
 
@@ -48,18 +50,27 @@ class Segment(NamedTuple):
 
 
 def layout(shapes: Mapping[str, tuple[int, ...]], codings: Mapping[str, Coding]) -> list[Segment]:
-    """Place the arrays one after the other, in the order of their names, and last a zero that all who answer send."""
+    """Place the arrays one after the other, in the order of their names; then a tag, and a zero that all send."""
     segments: list[Segment] = []
     for name in sorted(shapes):
         start = segments[-1].stop if segments else 0
         stop = start + codings[name].words * prod(shapes[name])
         segments.append(Segment(name, shapes[name], codings[name], start, stop))
     end = segments[-1].stop
-    return [*segments, Segment(OVERFLOW, (), Coding(1, 0), end, end + 1)]
+    tag = Coding(TAG_MARGIN + max(segment.coding.words for segment in segments), 0)
+    last = end + tag.words
+    return [*segments, Segment(TAG, (), tag, end, last), Segment(OVERFLOW, (), Coding(1, 0), last, last + 1)]
+
+
+def segments_of(kept: Iterable[Any]) -> list[Segment]:
+    """Return a layout that was kept as JSON."""
+    return [Segment(name, tuple(shape), Coding(*coding), start, stop) for name, shape, coding, start, stop in kept]
 
 
 def encode_terms(terms: Mapping[str, NDArray[np.floating]] | None, segments: list[Segment], sites: int) -> Words:
     """Return one vector of integers for all terms; random words if there are none, or one exceeds its bound.
+
+    The place of the tag is left at zero.
 
     A refusal would tell the coordinator something of this site alone, and zeros would leave the sum to the others: with
     a bound that all sites but one exceed, it would be that one's own. Random words make the sum say nothing of anyone,
@@ -68,7 +79,7 @@ def encode_terms(terms: Mapping[str, NDArray[np.floating]] | None, segments: lis
     vector = np.zeros(segments[-1].stop, np.uint64)
     if terms is None:
         return _random_words(vector.nbytes)
-    for name, _, coding, start, stop in segments[:-1]:
+    for name, _, coding, start, stop in segments[:-2]:
         values = np.asarray(terms[name], np.float64).ravel()
         if not np.all(np.abs(values) < coding.limit(sites)):  # NaN is not below either
             return _random_words(vector.nbytes)
@@ -86,7 +97,7 @@ def decode_terms(vector: Words, segments: list[Segment]) -> dict[str, Array]:
         raise FixedPointOverflow("The numbers of one site or more do not fit the bound that was asked for.")
     return {
         name: from_words(vector[start:stop].reshape(coding.words, -1), coding).reshape(shape)
-        for name, shape, coding, start, stop in segments[:-1]
+        for name, shape, coding, start, stop in segments[:-2]
     }
 
 

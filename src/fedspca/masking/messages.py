@@ -3,12 +3,20 @@
 ``keys``: each site's key of this run, certified by its identity. ``shares``: the secrets of the first round, shared
 among the sites. ``masked``: a question, answered under masks; the reply also shares the secrets of the next round.
 ``unmask``: who answered, so that the others help to take the masks off their sum.
+``finish``: after the last question.
+
+``masked`` and ``finish`` bring back to the sites the sum of the round before: the array ``previous``, its round and who
+is in it. Every site compares it with its tag before it says anything more.
 """
 
 KEYS = "keys"
 SHARES = "shares"
 MASKED = "masked"
 UNMASK = "unmask"
+FINISH = "finish"
+
+PREVIOUS = "previous"  # the sum of the round before, and its number
+SUMMED = "summed"  # who is in it
 
 # the arrays of a ``masked`` message that are about masks; the others are the question's own
-PROTOCOL_ARRAYS = frozenset({"keys", "commitments", "shares"})
+PROTOCOL_ARRAYS = frozenset({"keys", "commitments", "shares", PREVIOUS})

@@ -9,13 +9,16 @@ The steps, each a message: ``keys`` (the site's key of this run, certified by it
 first round); ``masked`` (the question; the reply also brings the secrets of the *next* round, so that it costs no
 message of its own); ``unmask`` (who answered). Keys and seeds are of one round, so a site that is lost today exposes
 nothing that it said yesterday.
+
+Each sealed letter also brings a part of the key with which the round's terms are tagged. All sites of the round hold it
+and the coordinator does not, so they can tell the sum that comes back from any other: see :mod:`fedspca.masking.tags`.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +31,12 @@ from fedspca.masking.fixed_point import (
     Segment,
     Words,
     add_into,
+    decode_terms,
     encode_terms,
     layout,
+    segments_of,
 )
-from fedspca.masking.messages import KEYS, MASKED, SHARES, UNMASK
+from fedspca.masking.messages import KEYS, MASKED, PREVIOUS, SHARES, SUMMED, UNMASK
 from fedspca.masking.secret_sharing import (
     KEY,
     SEALED,
@@ -46,6 +51,7 @@ from fedspca.masking.secret_sharing import (
     split,
     unseal,
 )
+from fedspca.masking.tags import fits, stamp
 from fedspca.site.errors import InvalidQuery, SiteRefusal
 from fedspca.site.queries import PRIVATE, QUERIES
 from fedspca.site.question import Query, Terms, query_hash
@@ -169,13 +175,14 @@ def share(party: Party, state: MaskingState, message: Message) -> tuple[MaskingS
 def _share_new_secrets(
     party: Party, state: MaskingState, number: int, names: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Bytes]]:
-    """Make the secrets of a round, and seal a share of each for every site."""
+    """Make the secrets of a round, and seal a share of each for every site, with this site's part of the tags' key."""
     seeds = {"own": new_seed(), "key": new_seed()}
     public, commitment = public_key(seeds["key"]), derive(seeds["own"], "commitment")
     shares = zip(*(split(seeds[kind], party.threshold, len(names)) for kind in ("own", "key")), strict=True)
+    part = new_seed()
     mine, sealed = "", []
     for site, pair in zip(names, shares, strict=True):
-        secret = b"".join(pair)
+        secret = b"".join([*pair, part])
         if site == party.name:
             mine = secret.hex()
             sealed.append(bytes(SEALED))
@@ -221,15 +228,25 @@ def mask_terms(
     for site, *letter in zip(present, keys, commitments, sealed, strict=True):
         shares[site] = _opened(party, state, number, site, *(part.tobytes() for part in letter)).hex()
     segments = _segments(party, message, query, d)
-    limits = {segment.name: segment.coding.limit(len(party.roster)) for segment in segments[:-1]}
+    limits = {segment.name: segment.coding.limit(len(party.roster)) for segment in segments[:-2]}
     vector = encode_terms(answer(query, limits), segments, len(party.roster))
+    about = masks_are_for(query, message.fields["coding"], present)
+    tag_key = key_of_tags(shares, (*party.context, number, about))
+    if not vector[-1]:  # random words stand for no numbers
+        stamp(vector, segments, tag_key, party.name)
     public = {site: key.tobytes() for site, key in zip(present, keys, strict=True)}
     seeds = {kind: bytes.fromhex(state.ready[kind]) for kind in ("own", "key")}
-    about = masks_are_for(query, message.fields["coding"], present)
     add_masks(vector, segments, party.name, seeds, public, (*party.context, number, about))
     ready, arrays = _share_new_secrets(party, state, number + 1, present)
     held = {"round": number, "shares": shares, "question": query_hash(query), "name": query.name, "told": None}
+    held |= {"present": present, "key of tags": tag_key.hex(), "form": segments, "due": True}
     return MaskingState(state.seed, state.peers, ready, held), Message(MASKED, {}, {"vector": vector, **arrays})
+
+
+def key_of_tags(letters: Mapping[str, str], context: tuple[object, ...]) -> bytes:
+    """Return the key of a round's tags, from the parts that all its sites sent each other, in the order of names."""
+    parts = [bytes.fromhex(letters[site])[2 * SEED :] for site in sorted(letters)]
+    return derive(b"".join(parts), *context, "tags", sorted(letters))
 
 
 def _opened(
@@ -308,11 +325,62 @@ def unmask(
         raise SiteRefusal(party.name, held["name"], reason)
     told = []
     for site, shares in held["shares"].items():
-        own, key = bytes.fromhex(shares)[:SEED], bytes.fromhex(shares)[SEED:]
+        own, key = bytes.fromhex(shares)[:SEED], bytes.fromhex(shares)[SEED : 2 * SEED]
         told.append(own if site in survivors else key)
     reply = Message(UNMASK, {}, {"shares": np.frombuffer(b"".join(told), np.uint8).reshape(-1, SEED)})
-    state = MaskingState(state.seed, state.peers, state.ready, {"round": number, "told": survivors, "shares": {}})
+    state = MaskingState(state.seed, state.peers, state.ready, {**held, "told": survivors, "shares": {}})
     return state, {**asked, **dict.fromkeys(keys, group)}, reply
+
+
+# -- the sum comes back ------------------------------------------------------------------------------------------------
+
+
+class AlteredSum(SiteRefusal):
+    """The coordinator returned something else than the sum of what the sites sent."""
+
+
+class Returned(NamedTuple):
+    """A sum that came back and bears the tag of its sites: the round, its question's name, who is in it, the sum."""
+
+    round: int
+    query: str
+    sites: tuple[str, ...]
+    segments: list[Segment]
+    vector: Words
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the numbers that the sum stands for, as the coordinator decodes them."""
+        return decode_terms(self.vector, self.segments)
+
+
+def take_sum(party: Party, state: MaskingState, message: Message) -> tuple[MaskingState, Returned | None]:
+    """Return the sum that a message brings back, once its tag fits; None if none is due, or there is none.
+
+    There is none where numbers did not fit, and where the coordinator could not have been helped by this site. Any
+    other sum must come back before the site goes on.
+    """
+    held = state.held
+    if not held.get("due"):
+        return state, None
+    if message.fields.get(PREVIOUS) != held["round"]:
+        if held["told"] is None:
+            return MaskingState(state.seed, state.peers, state.ready, {**held, "due": False}), None
+        raise AlteredSum(party.name, message.kind, f"the sum of round {held['round']} was not returned to the sites.")
+    segments = segments_of(held["form"])
+    sites, vector = _names(party, message, SUMMED), message.arrays.get(PREVIOUS)
+    if vector is None or vector.dtype != np.uint64 or vector.shape != (segments[-1].stop,):
+        raise AlteredSum(party.name, message.kind, f"the sum of round {held['round']} has another form than was sent.")
+    state = MaskingState(state.seed, state.peers, state.ready, {**held, "due": False})
+    if vector[-1]:  # the numbers of somebody did not fit, and the sum says nothing
+        return state, None
+    key = bytes.fromhex(held["key of tags"])
+    if not set(sites) <= set(held["present"]) or not fits(vector, segments, key, sites):
+        reason = (
+            f"the sum that the coordinator returned is not the sum of what the sites sent (round {held['round']}, "
+            f"{held['name']!r}). Nothing more is answered in this run."
+        )
+        raise AlteredSum(party.name, message.kind, reason)
+    return state, Returned(held["round"], held["name"], tuple(sites), segments, vector.copy())
 
 
 # -- reading messages --------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SEED = 16
 KEY = 32
-SEALED = 12 + 2 * SEED + 16  # a nonce, a share of each of two seeds, a tag
+SEALED = 12 + 3 * SEED + 16  # a nonce, a share of each of two seeds, a part of the round's key of tags, a seal
 
 
 class BrokenSecret(ValueError):

@@ -34,6 +34,9 @@ class Policy:
         Between institutions: the fewest sites that a sum may be over.
     masking : bool, default=False
         Between institutions: whether terms may leave only under masks, so that nobody sees more than the sum.
+    replay : bool, default=True
+        Between institutions, under masks: whether only those questions are answered that the site, which runs the
+        agreed study beside, would ask next itself.
     epsilon, delta : float or None, default=None
         Between institutions: the budget of differential privacy; None asks for none.
     """
@@ -46,6 +49,7 @@ class Policy:
     alone: frozenset[str] = frozenset()
     min_sites: int = 1
     masking: bool = False
+    replay: bool = True
     epsilon: float | None = None
     delta: float | None = None
 

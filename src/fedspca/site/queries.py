@@ -13,6 +13,7 @@ What may never change:
 """
 
 from collections.abc import Mapping
+from typing import cast
 from weakref import WeakValueDictionary
 from zlib import crc32
 
@@ -29,6 +30,7 @@ from fedspca.dp.noise import (
     noised,
     packed,
 )
+from fedspca.linalg.line_search import LineSearch
 from fedspca.linalg.operators import (
     COLUMNS_OF_CONSENSUS,
     Frame,
@@ -37,7 +39,7 @@ from fedspca.linalg.operators import (
     missing_counts,
 )
 from fedspca.linalg.shrinkage import smooth_norms
-from fedspca.linalg.stiefel import polar_factor, project_out
+from fedspca.linalg.stiefel import Retraction, polar_factor, project_out
 from fedspca.linalg.symmetric import pack
 from fedspca.site.consensus import (
     ConsensusState,
@@ -155,8 +157,8 @@ def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
     how = Descent(
         steps=int(query.scalars["steps"]),
         tol=float(query.scalars["tol"]),
-        search=query.scalars["search"],  # type: ignore[arg-type]
-        retraction=query.scalars["retraction"],  # type: ignore[arg-type]
+        search=cast("LineSearch", query.scalars["search"]),  # the question's form has checked both
+        retraction=cast("Retraction", query.scalars["retraction"]),
         stay_in_complement=query.scalars["deflation"] == "orthogonal",
     )
     orthonormal = not before.frame.removed.shape[1]

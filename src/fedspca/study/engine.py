@@ -31,6 +31,7 @@ from fedspca.study.flower_app import write_app
 
 LOOK = 0.1  # seconds between looks at the study's events
 ASK = 5.0  # and between asking the simulation engine whether the run goes on
+TIDY = 20.0  # and what a process that leads an action has to end, once that is done
 CONDUCTOR = "conductor"
 Watch: TypeAlias = Callable[[], bool]
 
@@ -111,6 +112,9 @@ class Engine:
 
     def _begin(self, action: str) -> Watch:
         home = self._folder.flower
+        end = time.monotonic() + TIDY
+        while self._ended() and running(home, CONDUCTOR) is not None and time.monotonic() < end:
+            time.sleep(LOOK)  # the one before has told its result, and only closes its connections
         if (busy := running(home, CONDUCTOR)) is not None:
             if not action.startswith("resume"):
                 raise ValueError(
@@ -124,10 +128,16 @@ class Engine:
         process = Process(CONDUCTOR, command, home, home / "home").start()
         return lambda: process.pid is None
 
+    def _ended(self) -> bool:
+        """Whether the last thing that happened is the end of an action."""
+        last = [event["event"] for _, event in self._folder.events()][-1:]
+        return last in (["done"], ["failed"])
+
     def _begin_simulated(self, action: str) -> Watch:
         settings = {"folder": str(self._folder.path), "action": action}
         nodes = len(self._folder.settings.sites)
-        number = self._control().start_run(write_app(self._folder.flower), settings, nodes)
+        with self._control() as control:
+            number = control.start_run(write_app(self._folder.flower), settings, nodes)
         asked = time.monotonic()
 
         def over() -> bool:
@@ -135,7 +145,8 @@ class Engine:
             if time.monotonic() - asked < ASK:
                 return False
             asked = time.monotonic()
-            return self._control().run_status(number).over
+            with self._control() as control:
+                return control.run_status(number).over
 
         return over
 
@@ -168,18 +179,20 @@ class Engine:
 
     def _register(self) -> None:
         """Let the nodes of the sites that replied connect; the keys known already are noted in a file."""
-        known = self._folder.nodes()
-        for site, reply in self._folder.replies().items():
-            if known.get(site, {}).get("key") == reply.node:
-                continue
-            if site in known:
-                self._control().unregister(known[site]["node"])
-            key = self._folder.flower / "nodes" / f"{site}.pub"
-            key.parent.mkdir(parents=True, exist_ok=True)
-            key.write_text(reply.node, encoding="ascii")
-            known[site] = {"key": reply.node, "node": self._control().register(key, site)}
-            with new_file(self._folder.registered) as draft:
-                draft.write_text(json.dumps(known), encoding="utf-8")
+        known, replies = self._folder.nodes(), self._folder.replies()
+        new = {site: reply for site, reply in replies.items() if known.get(site, {}).get("key") != reply.node}
+        if not new:
+            return
+        with self._control() as control:
+            for site, reply in new.items():
+                if site in known:
+                    control.unregister(known[site]["node"])
+                key = self._folder.flower / "nodes" / f"{site}.pub"
+                key.parent.mkdir(parents=True, exist_ok=True)
+                key.write_text(reply.node, encoding="ascii")
+                known[site] = {"key": reply.node, "node": control.register(key, site)}
+                with new_file(self._folder.registered) as draft:
+                    draft.write_text(json.dumps(known), encoding="utf-8")
 
 
 def _check_free(port: int, name: str, folder: Path) -> None:

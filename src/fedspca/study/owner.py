@@ -6,7 +6,7 @@
     policy.toml             what the owner allows
     identity.key            the key that signs what the site says
     invitation              the invitation that the site took
-    studies/                agreements that were proposed, approvals, and which rounds were answered
+    studies/                agreements that were proposed, approvals, which rounds were answered, sums, models
     ledger.jsonl            what was spent on differential privacy
     log.jsonl               what was asked and what left, each line sealing those before it
     flower/                 Flower's own files: the node's key, logs, process ids
@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 from fedspca.door.agreement import Agreement
 from fedspca.door.endpoint import Endpoint
+from fedspca.door.replay import Replays
 from fedspca.door.store import FolderStore
 from fedspca.dp.ledger import Ledger
 from fedspca.files import Locked, new_file, new_folder, only_one
@@ -29,9 +30,11 @@ from fedspca.fit.settings import FitSettings, read_fit_settings
 from fedspca.fit.template import template
 from fedspca.letters.audit import Audit
 from fedspca.letters.identity import Identity
+from fedspca.model import SparsePCAModel
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
 from fedspca.site.queries import QUERIES
+from fedspca.study.agreed import agreed_work
 from fedspca.study.papers import Invitation, Reply, read_paper, write_paper
 
 SITE_OPENING = """\
@@ -48,6 +51,10 @@ min_sites = 3
 
 # Terms may leave only under masks, so that nobody sees more than the sum over all sites.
 masking = true
+
+# Under masks, run the agreed study beside, and answer no question but its own. The last digits of what is computed
+# depend on the processor, so with unlike machines turn it off: questions are then held to their form only.
+replay = true
 
 # How many questions a study may ask in all its runs, and about how many directions at once.
 max_rounds = 1200
@@ -70,6 +77,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "min_rows": (int,),
     "min_sites": (int,),
     "masking": (bool,),
+    "replay": (bool,),
     "max_rounds": (int,),
     "max_components": (int,),
     "max_gram_features": (int,),
@@ -211,15 +219,28 @@ class SiteFolder:
         """Return what was spent on privacy."""
         return Ledger((policy or self.policy).budget, self.path / "ledger.jsonl")
 
-    def endpoint(self, listener: Listener | None = None, site: Site | None = None) -> Endpoint:
+    def replays(self) -> Replays:
+        """Return what runs each agreed study beside the coordinator, and keeps the model that comes of it."""
+
+        def keep(agreement: Agreement, model: SparsePCAModel) -> None:
+            model.save(self.store.model_folder(agreement.hash), overwrite=True)
+
+        return Replays(agreed_work, keep)
+
+    def endpoint(
+        self, listener: Listener | None = None, site: Site | None = None, replays: Replays | None = None
+    ) -> Endpoint:
         """Return the door at which the site answers letters; the listener hears of each."""
+        site = site or self.open_site()
+        beside = replays or self.replays()
         return Endpoint(
-            site or self.open_site(),
+            site,
             self.identity,
             self.invitation.coordinator,
             self.store,
             self.audit(listener),
             arrange=self.open_site,
+            replays=beside if site.policy.replay else None,
         )
 
     def latest(self) -> Agreement:

@@ -5,9 +5,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fedspca.door.agreement import Agreement
 from fedspca.federation.base import FederationError
@@ -15,20 +13,19 @@ from fedspca.federation.channel import Channel
 from fedspca.federation.conversation import Conversation
 from fedspca.federation.journal import Journal
 from fedspca.federation.plain import PlainFederation
-from fedspca.federation.private import PrivateFederation, under_agreement
+from fedspca.federation.private import under_agreement
 from fedspca.federation.resumable import Conversing, ResumableFederation
 from fedspca.federation.roster import RosterChanged
 from fedspca.federation.secure import SecureFederation
 from fedspca.files import new_file
-from fedspca.fit.run import fitted_model, versions
-from fedspca.fit.solvers import make_estimator
+from fedspca.fit.run import versions
 from fedspca.letters.identity import InvalidSignature, signed_payload, split_letter
 from fedspca.letters.wire import Message, WireError, decode, encode
 from fedspca.model import SparsePCAModel
 from fedspca.site.errors import SiteError
 from fedspca.solvers.rounds import Round
+from fedspca.study.agreed import agreed_model
 from fedspca.study.coordinator import StudyFolder
-from fedspca.study.settings import StudySettings
 
 ACTIONS = ("status", "ping", "run", "resume")
 PAUSE = 2.0
@@ -103,11 +100,13 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 
     if absent:
         told = "; ".join(f"{site}: {state.rstrip('.')}" for site, state in absent.items())
         raise FederationError(f"The study does not start, since not every site is here and has approved it. {told}.")
+    kept = _resumable(folder, conversation)
     try:
-        model = _fit(folder, conversation)
+        model = _fit(folder, agreement, kept)
+        model.save(folder.model, overwrite=True)
+        _finish(folder, kept)
     finally:
         folder.keep_heads(conversation.heads)
-    model.save(folder.model, overwrite=True)
     shutil.rmtree(folder.journal)
     folder.tell("done", rounds=len(model.facts["history"]), sites=model.n_sites)
     return model
@@ -137,9 +136,8 @@ def _run_name(folder: StudyFolder, agreement: Agreement, *, resume: bool) -> str
     return secrets.token_hex(16)
 
 
-def _fit(folder: StudyFolder, conversation: Conversation) -> SparsePCAModel:
-    """Fit, begun again with the sites that are left whenever one is lost and the study goes on without it."""
-    agreement, settings = conversation.agreement, folder.settings
+def _resumable(folder: StudyFolder, conversation: Conversation) -> ResumableFederation:
+    """Return the sites of this run, with the sums that were taken before it was stopped."""
 
     def notice(text: str) -> None:
         folder.tell("notice", text=text)
@@ -147,35 +145,37 @@ def _fit(folder: StudyFolder, conversation: Conversation) -> SparsePCAModel:
     kept = ResumableFederation(make_federation(conversation, notice), _journal(folder, conversation))
     if kept.replayed:
         notice(f"{kept.replayed} sums were taken before the run was stopped.")
+    return kept
+
+
+def _fit(folder: StudyFolder, agreement: Agreement, kept: ResumableFederation) -> SparsePCAModel:
+    """Fit, begun again with the sites that are left whenever one is lost and the study goes on without it."""
+
+    def notice(text: str) -> None:
+        folder.tell("notice", text=text)
+
     # noise is around what is kept: a run that is resumed goes on with what was released, and spends nothing twice
     private = None if agreement.privacy is None else under_agreement(kept, agreement, notice)
-    told: list[str] = []
+    told: tuple[str, ...] = ()
     while True:
-        estimator = make_estimator(settings, [lambda record: _tell_round(folder, record)])
         try:
-            model = fitted_model(settings, estimator, private or kept, told=told)
+            return agreed_model(
+                agreement,
+                kept,
+                lambda: kept.lost,
+                private=private,
+                callback=lambda record: _tell_round(folder, record),
+                told=told,
+            )
         except RosterChanged as change:
-            told.append(str(change).rstrip("."))
+            told = (*told, str(change).rstrip("."))
             notice(f"{change} What was learned with them is dropped, and the fit begins again.")
-        else:
-            return replace(model, facts={**model.facts, **_facts(agreement, settings, kept, private)})
 
 
-def _facts(
-    agreement: Agreement, settings: StudySettings, kept: ResumableFederation, private: PrivateFederation | None
-) -> dict[str, Any]:
-    """Return what the report tells of a study between institutions."""
-    return {
-        "study": {"name": agreement.study, "agreement": agreement.hash, **settings.fit_settings(), "files": []},
-        "institutions": {
-            "agreement": agreement.hash,
-            "masked": agreement.masked,
-            "lost": kept.lost,
-            "privacy": None if private is None else private.spent(),
-        },
-        "schema": agreement.hash,
-        "site_names": [site for site in agreement.sites if site not in kept.lost],
-    }
+def _finish(folder: StudyFolder, kept: ResumableFederation) -> None:
+    """Let every site have the last sum, and so the model; one that is away then has neither."""
+    for site, reason in kept.finish().items():
+        folder.tell("notice", text=f"Site {site} was not told the last sum, so it has no model of its own ({reason})")
 
 
 def make_federation(conversation: Conversation, notice: Callable[[str], object]) -> Conversing:

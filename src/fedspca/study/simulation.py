@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from fedspca.door.endpoint import Endpoint
+from fedspca.door.replay import Replays
 from fedspca.files import new_file
 from fedspca.fit.inputs import site_names
 from fedspca.fit.settings import FitSettings
@@ -66,15 +67,20 @@ def endpoint_of(path: Path, number: int) -> Endpoint:
     """Return the door of the site that a node of the simulation engine stands for.
 
     The engine's processes take turns with a node's messages, so where the rounds stand is read anew for each; the rows
-    are not.
+    are not, and the study that runs beside goes on from the last sum that this process has seen.
     """
     folder = _sites(path)[number].parent
-    return SiteFolder(folder).endpoint(site=_opened(folder))
+    return SiteFolder(folder).endpoint(site=_opened(folder), replays=_replays(folder))
 
 
 @lru_cache(maxsize=64)
 def _opened(folder: Path) -> Site:
     return SiteFolder(folder).open_site()
+
+
+@lru_cache(maxsize=64)
+def _replays(folder: Path) -> Replays:
+    return SiteFolder(folder).replays()
 
 
 def _sites(path: Path) -> list[Path]:

@@ -84,3 +84,46 @@ def test_refining_ascends_and_is_near_the_best_of_all_supports(seed, orthogonal)
         if not set(first) & set(second):  # a lower bound on the best, in closed form
             best = max(best, sum(np.linalg.eigvalsh(s[np.ix_(t, t)])[-1] for t in (first, second)))
     assert after.variance >= 0.9 * best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_swaps_promise_what_they_can_keep_and_the_best_comes_first(seed):
+    """Without entry i and with entry j let in, the best combination of both is an eigenproblem of order two."""
+    q, s = quadratic(seed, d=10)
+    support = np.sort(np.random.default_rng(100 + seed).permutation(10)[:5])
+    values, vectors = np.linalg.eigh(s[np.ix_(support, support)])
+    x, gain = vectors[:, -1], values[-1]
+    score = s[:, support] @ x
+
+    def kept(i, j):
+        rest = np.zeros(10)
+        rest[support] = x
+        rest[support[i]] = 0.0
+        pair = np.column_stack([rest / np.linalg.norm(rest), np.eye(10)[:, j]])
+        return np.linalg.eigvalsh(pair.T @ s @ pair)[-1]
+
+    weak = np.argsort(np.abs(x))[:4]
+    outside = np.setdiff1d(np.arange(10), support)
+    strong = outside[np.argsort(-np.abs(score[outside]))[:4]]
+    promises = {(i, j): kept(i, j) for i in weak for j in strong}
+    swaps = _promising_swaps(q, support, x, score, gain)
+    (i, j), most = max(promises.items(), key=lambda item: item[1])
+    assert bool(swaps) == (most > gain * (1 + 1e-12))
+    if swaps:
+        assert set(swaps[0]) == set(support) - {support[i]} | {j}
+        assert len({tuple(swap) for swap in swaps}) == len(swaps)
+
+
+@pytest.mark.parametrize("orthogonal", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_once_refined_no_column_gains_beside_the_others_as_they_are_now(seed, orthogonal):
+    """A column is looked at again when another has changed: none is left as it was best beside an older one."""
+    q, _ = quadratic(seed, d=14, m=18)
+    w = truncate(np.linalg.qr(np.random.default_rng(seed).standard_normal((14, 3)))[0], (4, 4, 4))
+    start = orthogonalise(q, w) if orthogonal else w
+    after = refine(q, Fit(start, explained(q, start)), (4, 4, 4), orthogonal, sweeps=50)
+    for j in range(3):
+        others = after.w[:, [i for i in range(3) if i != j]]
+        span = Span.of(q, others)
+        _, gain = leading_on_support(q, after.w[:, j].nonzero()[0], span, orthogonal=orthogonal)
+        assert explained(q, others) + gain <= after.variance * (1 + 1e-3)

@@ -5,12 +5,15 @@ from sklearn.decomposition import PCA
 
 from fedspca import ExactSPCA, StopReason
 from fedspca.experiments.data import sites_in_order
+from fedspca.linalg import nystrom
 from fedspca.linalg.nystrom import Quadratic
 from fedspca.linalg.penalised_bound import penalised_bound
 from fedspca.linalg.proximal import minimise
 from fedspca.linalg.quadratic import DenseQuadratic
 from fedspca.linalg.rotations import random_rotations
 from fedspca.linalg.stiefel import orthonormality_error
+from fedspca.solvers.exact.penalised import Penalised
+from fedspca.solvers.exact.problem import Incumbent
 
 
 def pooled_residual(a, w, lam):
@@ -134,3 +137,24 @@ def test_many_components_end_certified(r, lam):
     assert fit.stop_reason_ is StopReason.CERTIFIED
     assert fit.n_rounds_ <= 8
     assert orthonormality_error(fit.components_.T) < 1e-10
+
+
+def test_with_caution_only_the_bound_is_asked(monkeypatch):
+    """The predictor may promise too much; once it has, points come from the majoriser, and never rise."""
+    rng = np.random.default_rng(0)
+    factor = rng.standard_normal((40, 60)) * np.linspace(2.0, 0.5, 40)[:, None]
+    s = factor @ factor.T
+    problem = Penalised(np.full(2, 30.0))
+    asked = np.linalg.qr(rng.standard_normal((40, 12)))[0]
+    model = nystrom.expand(nystrom.empty(40, float(np.trace(s))), asked, s @ asked)
+    w = np.linalg.qr(rng.standard_normal((40, 2)))[0]
+    model = nystrom.expand(model, w, s @ w)
+    verdict = problem.assess(w, s @ w, model)
+    at = Incumbent(w, s @ w, verdict.objective, verdict.certificate, verdict.holds, cautious=True)
+
+    def promises(*_given):
+        raise AssertionError("the predictor was asked")
+
+    monkeypatch.setattr(nystrom, "predictor", promises)
+    (found,) = problem.improve(model, at)
+    assert problem.assess(found, s @ found, model).objective <= at.objective

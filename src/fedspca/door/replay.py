@@ -1,0 +1,192 @@
+"""The agreed study, run beside the coordinator's: a site answers the question that it would ask next itself.
+
+The contract
+------------
+A solver is a deterministic function of the agreement and of the sums. Every site has both: the agreement is what its
+owner signed, and the sums come back with tags (:mod:`fedspca.masking.tags`). So a site runs the solver itself, and a
+question is answered only if it is the solver's next one, to within rounding. The coordinator chooses nothing.
+
+What is run is handed in from above, as a function of one argument: how to ask. It runs in a thread of its own, since a
+solver calls its federation and waits. :class:`Replay` hands out its questions and hands in the sums.
+
+The tolerance
+-------------
+All sites decode the same integers to the same bits, and what is computed entry by entry is the same on every machine.
+Products, decompositions and their order of summation differ between processors in the last digits, and a solver
+magnifies that. With the same processor, versions and one thread there is no difference at all. With other kernels those
+fits that stayed together differed by up to 9e-7, hence the tolerance; others parted at once, by the number or the signs
+of directions, and no tolerance would keep them together. Entries of a vector (means, scales: each in units of its own)
+are compared one by one, directions by columns, relative to the largest entry of the column.
+"""
+
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.door.agreement import Agreement
+from fedspca.site.question import Query
+
+Array = NDArray[np.float64]
+
+TOLERANCE = 1e-6
+
+
+class Summed(NamedTuple):
+    """The sum of a round: its arrays, and the sites that are in it."""
+
+    arrays: Mapping[str, Array]
+    sites: tuple[str, ...]
+
+
+Ask: TypeAlias = Callable[[Query], Summed]
+Work: TypeAlias = Callable[[Ask], Any]
+
+
+class _Closed(BaseException):
+    """Nobody waits for this replay any more. It is no Exception, so that no solver takes it for an error of its own."""
+
+
+class _End(NamedTuple):
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Replay:
+    """A study that runs in a thread, one question at a time.
+
+    Parameters
+    ----------
+    work : callable
+        What is run. It is handed a function that takes a question and returns its sum.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self.fed = 0
+        self._questions: queue.SimpleQueue[Query | _End] = queue.SimpleQueue()
+        self._sums: queue.SimpleQueue[Summed | None] = queue.SimpleQueue()
+        self._next: Query | _End | None = None
+        # the thread holds the queues and not the replay, so that it ends when the replay is forgotten
+        self.close = weakref.finalize(self, self._sums.put, None)
+        arguments = (work, self._questions, self._sums)
+        threading.Thread(target=_run, args=arguments, name="fedspca replay", daemon=True).start()
+
+    def question(self) -> Query | None:
+        """Return the question that comes next, once it is known; None if there is none any more.
+
+        An error of the work is raised here.
+        """
+        if self._next is None:
+            self._next = self._questions.get()
+        if isinstance(self._next, Query):
+            return self._next
+        if self._next.error is not None:
+            raise self._next.error
+        return None
+
+    def feed(self, summed: Summed) -> None:
+        """Answer the question."""
+        if self.question() is None:
+            raise ValueError("There is a sum and no question any more.")
+        self._next = None
+        self.fed += 1
+        self._sums.put(summed)
+
+    def result(self) -> Any:
+        """Return what came of the work, once no question is left."""
+        if self.question() is not None:
+            raise ValueError("The work has not ended.")
+        assert isinstance(self._next, _End)
+        return self._next.result
+
+
+def _run(work: Work, questions: queue.SimpleQueue[Query | _End], sums: queue.SimpleQueue[Summed | None]) -> None:
+    def ask(query: Query) -> Summed:
+        questions.put(query)
+        summed = sums.get()
+        if summed is None:
+            raise _Closed
+        return summed
+
+    try:
+        questions.put(_End(work(ask)))
+    except _Closed:
+        pass
+    except BaseException as error:  # it is raised where the next question is asked for
+        questions.put(_End(error=error))
+
+
+class Replays:
+    """What a site replays: one run of one study at a time.
+
+    Parameters
+    ----------
+    work_of : callable
+        Returns what is run for an agreement; a ValueError if the agreement does not say it.
+    keep : callable
+        Told the agreement and what came of it, once a study has ended.
+    """
+
+    def __init__(
+        self, work_of: Callable[[Agreement], Work], keep: Callable[[Agreement, Any], object] = lambda *_: None
+    ) -> None:
+        self.work_of = work_of
+        self.keep = keep
+        self._of: tuple[str, str] | None = None
+        self._replay: Replay | None = None
+
+    def at(self, agreement: Agreement, run: str, rounds: Sequence[int], load: Callable[[int], Summed]) -> Replay:
+        """Return the replay of a run, fed with the sums of these rounds.
+
+        It is begun anew where this process knows nothing of it, as after a restart.
+        """
+        key = (agreement.hash, run)
+        if self._replay is None or self._of != key or self._replay.fed > len(rounds):
+            if self._replay is not None:
+                self._replay.close()
+            self._of, self._replay = key, Replay(self.work_of(agreement))
+        for number in rounds[self._replay.fed :]:
+            self._replay.feed(load(number))
+        return self._replay
+
+
+def difference(own: Query, asked: Query, tolerance: float = TOLERANCE) -> str | None:
+    """Return in words how a question differs from one's own by more than rounding; None if it does not."""
+    if own.name != asked.name:
+        return f"it asks {asked.name!r} where the study asks {own.name!r}"
+    if own.scalars.keys() != asked.scalars.keys() or own.arrays.keys() != asked.arrays.keys():
+        return "it brings other numbers than the study does"
+    for name, value in own.scalars.items():
+        if not _same_scalar(value, asked.scalars[name], tolerance):
+            return f"its {name} is {asked.scalars[name]!r} where the study has {value!r}"
+    for name, array in own.arrays.items():
+        if asked.arrays[name].shape != array.shape:
+            return f"its {name} has the shape {asked.arrays[name].shape} where the study has {array.shape}"
+        apart = _apart(array, asked.arrays[name])
+        if not apart <= tolerance:  # NaN is not below either
+            return f"its {name} differs from the study's by {apart:.1e}, where at most {tolerance:.0e} may be rounding"
+    return None
+
+
+def _same_scalar(own: object, asked: object, tolerance: float) -> bool:
+    if isinstance(own, float) and isinstance(asked, float):
+        return abs(own - asked) <= tolerance * abs(own)
+    return type(own) is type(asked) and own == asked
+
+
+def _apart(own: Array, asked: Array) -> float:
+    """Return the largest relative difference: of entries, or of columns."""
+    if np.array_equal(own, asked):
+        return 0.0
+    both = np.isinf(own) & (own == asked)  # an infinite scale leaves a feature out
+    with np.errstate(all="ignore"):  # what was asked may be anything
+        gap = np.abs(np.where(both, 0.0, asked) - np.where(both, 0.0, own))
+        size = np.abs(np.where(both, 0.0, own))
+        if own.ndim == 2:
+            gap, size = gap.max(axis=0, initial=0.0), size.max(axis=0, initial=0.0)
+        relative = np.divide(gap, size, out=np.where(gap > 0, np.inf, 0.0), where=size > 0)
+    return float(relative.max(initial=0.0))

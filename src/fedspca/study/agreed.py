@@ -1,0 +1,137 @@
+"""What owners agreed to is what is run: one function of the agreement and of sums, for the coordinator and every site.
+
+The coordinator runs it to ask its questions. Every site runs it beside, and answers no others: see
+:mod:`fedspca.door.replay`.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import fields, replace
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+from fedspca.door.agreement import Agreement
+from fedspca.door.replay import Ask, Work
+from fedspca.federation.base import Aggregate, Federation
+from fedspca.federation.private import Privacy, PrivateFederation, under_agreement
+from fedspca.fit.run import fitted_model
+from fedspca.fit.settings import SolverSettings
+from fedspca.fit.solvers import make_estimator
+from fedspca.model import SparsePCAModel
+from fedspca.site.question import Query
+from fedspca.solvers.rounds import Round
+
+
+def agreed_settings(agreement: Agreement) -> SolverSettings:
+    """Return the settings of the fit that owners signed; a ValueError if they are not all there, or no solver's."""
+    known = {about.name for about in fields(SolverSettings)}
+    if set(agreement.fit) != known:
+        raise ValueError(f"The settings of the fit must be {', '.join(sorted(known))}.")
+    settings = SolverSettings(**agreement.fit)
+    make_estimator(settings, [])
+    if agreement.privacy is not None:
+        Privacy.from_mapping(agreement.privacy)
+    return settings
+
+
+def agreed_model(
+    agreement: Agreement,
+    sums: Federation,
+    lost: Callable[[], dict[str, str]],
+    *,
+    private: PrivateFederation | None = None,
+    callback: Callable[[Round], object] = lambda _: None,
+    told: tuple[str, ...] = (),
+) -> SparsePCAModel:
+    """Fit what owners agreed to.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        The terms.
+    sums : Federation
+        Who answers.
+    lost : callable
+        Returns which sites are no longer asked, and why.
+    private : PrivateFederation, optional
+        What stands around it in a private study, from :func:`~fedspca.federation.private.under_agreement`.
+    callback : callable, optional
+        Called with each round.
+    told : tuple of str
+        What else a reader of the report should know.
+    """
+    settings = agreed_settings(agreement)
+    estimator = make_estimator(settings, [callback])
+    with _alike(agreement):
+        model = fitted_model(settings, estimator, private or sums, told=list(told))
+    gone = lost()
+    facts = {
+        "study": {"name": agreement.study, "agreement": agreement.hash, **agreement.fit, "files": []},
+        "institutions": {
+            "agreement": agreement.hash,
+            "masked": agreement.masked,
+            "lost": gone,
+            "privacy": None if private is None else private.spent(),
+        },
+        "schema": agreement.hash,
+        "site_names": [site for site in agreement.sites if site not in gone],
+    }
+    return replace(model, facts={**model.facts, **facts})
+
+
+def _alike(agreement: Agreement) -> Any:
+    """Compute with one thread where sites compare: the last digits of products depend on how many there are."""
+    return ThreadpoolController().limit(limits=1, user_api="blas") if agreement.masked else nullcontext()
+
+
+def agreed_work(agreement: Agreement) -> Work:
+    """Return what a site runs beside the coordinator; a ValueError if the agreement does not say what that is."""
+    agreed_settings(agreement)
+
+    def work(ask: Ask) -> SparsePCAModel:
+        sums = _Sums(agreement, ask)
+        private = None if agreement.privacy is None else under_agreement(sums, agreement)
+        return agreed_model(agreement, sums, sums.lost, private=private)
+
+    return work
+
+
+class _Sums:
+    """A federation of which a site has only the sums.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        The terms, which name the sites and the features.
+    ask : callable
+        Returns the sum of a question, once it has come back.
+    """
+
+    def __init__(self, agreement: Agreement, ask: Ask) -> None:
+        self._agreement = agreement
+        self._ask = ask
+        self._sites = tuple(agreement.sites)
+        self._blas = ThreadpoolController()
+        self._threads = max((library.num_threads for library in self._blas.lib_controllers), default=1)
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites take part."""
+        return len(self._sites)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that the sites agreed on."""
+        return self._agreement.features
+
+    def sum(self, query: Query) -> Aggregate:
+        """Return the sum of a question's terms."""
+        with self._blas.limit(limits=self._threads, user_api="blas"):  # the site answers meanwhile, with all it has
+            summed = self._ask(query)
+        self._sites = summed.sites
+        return Aggregate(summed.arrays, len(summed.sites), 0, 0)
+
+    def lost(self) -> dict[str, str]:
+        """Return who was in the first sums and is no longer."""
+        return {site: "it is no longer in the sums" for site in self._agreement.sites if site not in self._sites}

@@ -1,0 +1,50 @@
+"""What owners signed is all that a site needs to run the study itself."""
+
+import numpy as np
+import pytest
+
+from fedspca import ExactSPCA, LocalFederation, Site
+from fedspca.door.agreement import Agreement
+from fedspca.door.replay import Replay, Summed
+from fedspca.study.agreed import agreed_settings, agreed_work
+from fedspca.study.settings import StudySettings
+
+NAMES = ("east", "north", "south")
+FIT = StudySettings(nonzero=3).fit_settings()
+
+
+def agreement(**given):
+    features = tuple(f"x{j}" for j in range(6))
+    return Agreement(**{"study": "s", "coordinator": "key", "sites": dict.fromkeys(NAMES, "k"), "features": features,
+                        "fit": FIT, **given})  # fmt: skip
+
+
+def test_the_settings_are_those_that_were_signed():
+    assert agreed_settings(agreement()).nonzero == 3
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"fit": {}},
+        {"fit": {**FIT, "more": 1}},
+        {"fit": {name: value for name, value in FIT.items() if name != "seed"}},
+        {"fit": {**FIT, "solver": "other"}},
+        {"fit": {**FIT, "components": "two"}},
+        {"privacy": {"epsilon": 1.0, "delta": 1e-6, "more": 1}},
+    ],
+)
+def test_terms_that_do_not_say_what_is_run_are_refused(given):
+    with pytest.raises(ValueError, match=r".+"):
+        agreed_work(agreement(**given))
+
+
+def test_a_site_that_has_the_sums_has_the_model():
+    rows = [np.random.default_rng(k).standard_normal((20, 6)) for k in range(3)]
+    sites = LocalFederation([Site(name, part) for name, part in zip(NAMES, rows, strict=True)])
+    replay = Replay(agreed_work(agreement()))
+    while (query := replay.question()) is not None:
+        replay.feed(Summed(sites.sum(query).arrays, NAMES))
+    fitted = ExactSPCA(2, n_nonzero=3, scale=True, max_missing=0.2, random_state=0).fit_federation(sites)
+    assert np.allclose(replay.result().components, fitted.components_, atol=1e-10)
+    assert replay.result().facts["site_names"] == list(NAMES)
