@@ -3,6 +3,7 @@ import csv
 import numpy as np
 import pytest
 
+from helpers.commands import fedspca as run_command
 from helpers.exit_code import fedspca
 
 
@@ -64,7 +65,7 @@ def test_a_partition_replaces_no_file_unasked(table, tmp_path, capsys):
 
 
 def test_partition_says_that_it_takes_csv(study):
-    ran = fedspca("partition", "south.parquet", "--by", "order", "--sites", "2", "--out", "parts")
+    ran = run_command("partition", "south.parquet", "--by", "order", "--sites", "2", "--out", "parts")
     assert ran.code == 2
     assert "south.parquet: it is not a CSV file" in ran.err
     assert "codec" not in ran.err
