@@ -10,6 +10,8 @@ SOURCE, TESTS = ROOT / "src/fedspca", ROOT / "tests"
 # A module without a mirror: the tests that cover it, and why it has none of its own.
 ELSEWHERE = {
     "__main__.py": ("cli/test_app.py", "one call of the command line"),
+    "_callers.py": ("test_callers.py", "its test has no underscore"),
+    "_lazy.py": ("test_package.py", "what the packages export, and what it costs"),
     "_version.py": ("cli/test_app.py", "one constant"),
     "attack/__main__.py": ("attack/test_reconstruction.py", "it prints what the attack finds"),
     "cli/demo.py": ("test_demo.py", "it calls the demo"),
@@ -66,11 +68,9 @@ ELSEWHERE = {
     "solvers/warm_start.py": ("solvers/test_faspca.py", "where the consensus begins"),
     "door/meaning.py": ("attacks/test_lost_sites.py", "what a question means is attacked as a whole"),
     "dp/plan.py": ("federation/test_private.py", "the plan is tested where it is spent"),
-    "flower/executor.py": ("flower/test_processes.py", "it runs Flower's own processes"),
-    "flower/versions.py": ("flower/test_commands.py", "which of Flower's commands are there"),
     "masking/coding.py": ("attacks/test_integers_scale.py", "one rule for both sides, attacked as a whole"),
     "solvers/exact/penalised_search.py": ("solvers/exact/test_penalised.py", "the search of the penalised problem"),
-    "study/conductor.py": ("study/test_run.py", "it leads a run"),
+    "study/agreed.py": ("study/test_run.py", "coordinator and sites run it together"),
     "study/words.py": ("cli/test_study.py", "what the commands say of a study"),
 }
 

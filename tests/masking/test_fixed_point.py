@@ -12,6 +12,7 @@ from fedspca import Query
 from fedspca.federation import FederationError
 from fedspca.masking.fixed_point import (
     OVERFLOW,
+    TAG,
     WIDE,
     Coding,
     FixedPointOverflow,
@@ -198,13 +199,14 @@ def test_arrays_stand_one_after_the_other_by_name_and_a_zero_last():
         Segment("a", (), MIDDLE, 0, 2),
         Segment("b", (2, 3), NARROW, 2, 8),
         Segment("c", (0,), WIDE, 8, 8),
-        Segment(OVERFLOW, (), Coding(1, 0), 8, 9),
+        Segment(TAG, (), Coding(10, 0), 8, 18),  # two words more than the widest number
+        Segment(OVERFLOW, (), Coding(1, 0), 18, 19),
     ]
     terms = {"a": np.array(-1.5), "b": np.arange(6.0).reshape(2, 3) - 2, "c": np.zeros(0)}
     vector = encode_terms(terms, segments, 3)
     assert vector.dtype == np.uint64
-    assert len(vector) == 9
-    assert vector[-1] == 0
+    assert len(vector) == 19
+    assert not vector[8:].any()  # the tag is stamped later
     back = decode_terms(vector, segments)
     assert list(back) == ["a", "b", "c"]
     for name, term in terms.items():
@@ -220,7 +222,7 @@ def test_a_number_that_does_not_fit_makes_the_whole_vector_random(bad):
     terms = {"a": np.ones(20), "b": np.array([1.0, bad])}
     one, other = (encode_terms(terms, segments, 2) for _ in range(2))
     assert one.dtype == np.uint64
-    assert len(one) == len(other) == 23
+    assert len(one) == len(other) == 20 + 2 + 3 + 1
     assert not (one == other).any()
     assert one[-1] != 0
     assert not (one == encode_terms({"a": np.ones(20), "b": np.ones(2)}, segments, 2)).any()

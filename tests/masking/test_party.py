@@ -404,12 +404,13 @@ def test_masks_are_for_one_question_coding_and_group():
 def test_shares_of_the_seed_are_told_of_those_who_answered_and_of_the_key_of_those_who_did_not(ready):
     ready.mask(MOMENTS, terms_of(), lost=("d",))
     own = {n: [bytes.fromhex(ready.states[m].held["shares"][n])[:SEED] for m in NAMES] for n in NAMES}
-    key = {n: [bytes.fromhex(ready.states[m].held["shares"][n])[SEED:] for m in NAMES] for n in NAMES}
+    key = {n: [bytes.fromhex(ready.states[m].held["shares"][n])[SEED : 2 * SEED] for m in NAMES] for n in NAMES}
     told = ready.unmask(("a", "b", "c"))
     for helper, shares in told.items():
         at = NAMES.index(helper)
         assert [row.tobytes() for row in shares] == [own["a"][at], own["b"][at], own["c"][at], key["d"][at]]
-        assert ready.states[helper].held == {"round": 1, "told": ["a", "b", "c"], "shares": {}}
+        held = ready.states[helper].held
+        assert (held["round"], held["told"], held["shares"]) == (1, ["a", "b", "c"], {})
     assert join({k: told[name][3].tobytes() for k, name in enumerate("abc")}, 3).hex() != ""
 
 
@@ -500,7 +501,7 @@ def test_a_site_is_told_the_bounds_of_its_terms_and_may_say_that_it_cannot_answe
         ready.parties["a"], ready.states["a"], message, MOMENTS, FEATURES, lambda _, limits: seen.append(limits)
     )
     assert seen == [{"rows": 2.0**60, "counts": 2.0**60, "sums": 2.0**252}]
-    assert len(reply.arrays["vector"]) == 1 + FEATURES + 8 * FEATURES + 1
+    assert len(reply.arrays["vector"]) == 1 + FEATURES + 8 * FEATURES + 10 + 1  # and a tag, and a zero
 
 
 def test_a_question_that_is_none_is_refused_before_anything_is_answered(ready):
