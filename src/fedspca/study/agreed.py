@@ -19,6 +19,7 @@ from fedspca.fit.run import fitted_model
 from fedspca.fit.settings import SolverSettings
 from fedspca.fit.solvers import make_estimator
 from fedspca.model import SparsePCAModel
+from fedspca.site.policy import GRAM
 from fedspca.site.question import Query
 from fedspca.solvers.rounds import Round
 
@@ -124,6 +125,10 @@ class _Sums:
     def feature_names(self) -> tuple[str, ...]:
         """The features that the sites agreed on."""
         return self._agreement.features
+
+    def answers_gram(self) -> bool:
+        """Whether the sites agreed to be asked for the whole covariance: the coordinator goes by the same."""
+        return GRAM in self._agreement.questions
 
     def sum(self, query: Query) -> Aggregate:
         """Return the sum of a question's terms."""
