@@ -55,6 +55,10 @@ def test_notation_names_files_and_functions_that_exist():
 
 def test_the_page_on_privacy_names_tests_that_exist():
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/privacy/index.md").read_text(encoding="utf-8")))
-    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    tests = "".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("tests", "drills")
+        for path in (ROOT / folder).rglob("test_*.py")
+    )
     assert named
     assert all(f"def {name}(" in tests for name in named)

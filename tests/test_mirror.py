@@ -70,7 +70,6 @@ ELSEWHERE = {
     "dp/plan.py": ("federation/test_private.py", "the plan is tested where it is spent"),
     "masking/coding.py": ("attacks/test_integers_scale.py", "one rule for both sides, attacked as a whole"),
     "solvers/exact/penalised_search.py": ("solvers/exact/test_penalised.py", "the search of the penalised problem"),
-    "study/agreed.py": ("study/test_run.py", "coordinator and sites run it together"),
     "study/words.py": ("cli/test_study.py", "what the commands say of a study"),
 }
 
