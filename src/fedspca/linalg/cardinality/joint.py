@@ -18,12 +18,14 @@ from fedspca.linalg.cardinality.polish import (
 )
 from fedspca.linalg.cardinality.selection import TIE, heaviest
 from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.stiefel import orthonormality_error
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
+_APART = 1e-9  # columns that are farther from orthonormal are no solution
 _FEW = 6  # features that may enter a column, and as many that may leave it, whose swaps are weighed
 
 
@@ -53,10 +55,10 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
     first = [_swept(s, fit, k, orthogonal, tuning, sweeps=1) for fit in _first(s, k, orthogonal, tuning, dense)]
     last = [_swept(s, fit, k, orthogonal, tuning, sweeps=tuning.sweeps) for fit in _best(first, tuning.finalists)]
     if not tuning.handovers:
-        return _finished(s, _best(last, 1)[0], orthogonal)
+        return _finished(s, _best(last, 1)[0], k, orthogonal)
     best = _handed_over(s, _best(last, 1)[0], k, orthogonal, tuning)
     best = _exchanged(s, _swapped(s, best, k, orthogonal, tuning), k, orthogonal, tuning)
-    return _finished(s, best, orthogonal)
+    return _finished(s, best, k, orthogonal)
 
 
 def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> list[Fit]:
@@ -108,8 +110,8 @@ def _beam(s: Array, k: Counts, orthogonal: bool, tuning: Tuning) -> list[Fit]:
                 Fit(_with(np.hstack([w, np.zeros((len(s), 1))]), j, column), variance + column.gain)
                 for column in best_columns(beside, kj, tuning, n=tuning.branches if j else width)
             ]
-            if not longer:  # the features are used up
-                longer.append(Fit(np.hstack([w, _unused(s, w)]), variance))
+        if not longer:  # nothing is left to gain: any column that is orthogonal to the others will do
+            longer = [Fit(np.hstack([w, _leftover(s, w, kj, orthogonal)]), variance) for w, variance in kept]
         kept = _best(longer, tuning.beam)
     return kept
 
@@ -270,11 +272,13 @@ def _pair(s: Array, fit: Fit, pair: tuple[int, int], k: Counts, orthogonal: bool
     return best
 
 
-def _finished(s: Array, fit: Fit, orthogonal: bool) -> Fit:
-    """The same supports, or equal ones by the rule, refitted to the last digits; no column is empty."""
+def _finished(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
+    """The same supports, or equal ones by the rule, refitted to the last digits; no column is empty or another's."""
     w = _refit(s, _named(s, fit, orthogonal), orthogonal, rough=False).w
     for j in np.flatnonzero(~w.any(axis=0)):
-        w[:, [j]] = _unused(s, w)
+        w[:, [j]] = _leftover(s, w, k[j], orthogonal)
+    if orthogonal and orthonormality_error(w) > _APART:
+        w = _coordinates(s, w.shape[1])
     return Fit(w, captured(s, w))
 
 
@@ -307,12 +311,28 @@ def _with(w: Array, j: int, column: Column) -> Array:
     return w
 
 
-def _unused(s: Array, w: Array) -> Array:
-    """The heaviest feature that no column names."""
-    own = np.where(w.any(axis=1), -1.0, s.diagonal())
+def _leftover(s: Array, w: Array, kj: int, orthogonal: bool) -> Array:
+    """A column beside others that leave nothing to gain: of unused features, or on the support of another column."""
+    unused = np.flatnonzero(~w.any(axis=1))
+    free = unused[np.argsort(-s.diagonal()[unused], kind="stable")]
+    named = [np.flatnonzero(column) for column in w.T if column.any()]
+    supports = [np.sort(np.concatenate([own, free])[:kj]) for own in [free[:0], *named]]
+    full = np.array([support for support in supports if len(support) == kj], dtype=np.intp).reshape(-1, kj)
     x = np.zeros((len(s), 1))
-    x[np.argmax(own)] = 1.0
+    if len(full):
+        gains, weights = Beside(s, orthonormal_basis(w), orthogonal).refit(full)
+        at = int(np.argmax(gains))
+        if np.isfinite(gains[at]):
+            x[full[at], 0] = weights[at]
+            return x
+    x[free[0] if len(free) else 0] = 1.0
     return x
+
+
+def _coordinates(s: Array, r: int) -> Array:
+    """The r heaviest features, one a column: orthonormal whatever was found."""
+    heaviest_first = np.argsort(-s.diagonal(), kind="stable")[:r]
+    return np.asarray(np.eye(len(s))[:, heaviest_first])
 
 
 def _cut(w: Array, k: Counts) -> Array:
