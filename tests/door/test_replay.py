@@ -150,6 +150,12 @@ def test_whatever_else_differs_is_told(changed, words):
     assert re.search(words, difference(ask(), ask(**changed)))
 
 
+def test_errors_are_about_a_span_so_the_sign_of_a_direction_is_none_of_their_business():
+    turned = {"directions": np.array([[-1.0, 0.0], [0.0, 1e-3], [-1e-20, 0.0]])}
+    assert difference(ask(name="row_errors"), ask(name="row_errors", **turned)) is None
+    assert "by 2.0e+00" in difference(ask(), ask(**turned))  # where the sum turns with it, it is
+
+
 def test_an_infinite_scale_is_the_same_infinity():
     own = Query("q", {"scale": np.array([1.0, np.inf])})
     assert difference(own, Query("q", {"scale": np.array([1.0 + 1e-12, np.inf])})) is None
