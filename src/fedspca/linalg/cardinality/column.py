@@ -12,6 +12,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _GAIN = 1e-11  # relative: what less than this gains is rounding
+_DENSE = 20  # a dense product is so many times as fast as a sparse one, entry by entry
 _COPY = 1e-8  # of the largest variance: features whose entries differ by less are copies of each other
 
 
@@ -36,7 +37,7 @@ def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = 
     d = len(beside.s)
     k = min(k, d)
     bounds = row_bounds(beside.deflated, k)
-    order = np.argsort(-bounds, kind="stable")
+    order = np.argsort(-bounds, kind="stable")[: _starting(d, k, tuning)]
     first, later = order[: tuning.first_wave], order[tuning.first_wave :]
     supports = _settled(
         beside, beside.deflated[first] if starts is None else _stacked(beside, first, starts), k, tuning
@@ -54,6 +55,11 @@ def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = 
     climbed = _distinct([climb(beside, column, tuning) for column in found[:climbs]])
     known = {tuple(column.support) for column in climbed}
     return (climbed + [column for column in found if tuple(column.support) not in known])[:n]
+
+
+def _starting(d: int, k: int, tuning: Tuning) -> int:
+    """How many features start. Long columns cost more, and few of them end in different places."""
+    return d if k <= tuning.short else max(tuning.first_wave, d * tuning.short // k)
 
 
 def climb(beside: Beside, column: Column, tuning: Tuning) -> Column:
@@ -95,7 +101,7 @@ def _settled(beside: Beside, rows: Array, k: int, tuning: Tuning) -> Index:
     weights = np.take_along_axis(rows, supports, axis=1)
     moving, ended = np.arange(len(rows)), np.array(supports)
     for _ in range(tuning.power_steps):
-        images = _sparse_rows(supports, weights, len(beside.s)) @ beside.deflated
+        images = _rows_times(supports, weights, beside.deflated)
         after = heaviest(np.abs(images), k)
         ended[moving] = after
         moved = (after != supports).any(axis=1)
@@ -105,6 +111,15 @@ def _settled(beside: Beside, rows: Array, k: int, tuning: Tuning) -> Index:
         weights = np.take_along_axis(images, supports, axis=1)
         weights /= np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-300)
     return np.unique(ended, axis=0)
+
+
+def _rows_times(supports: Index, weights: Array, s: Array) -> Array:
+    """Sparse rows times S. A dense product runs that much faster than a sparse one that long rows are made dense."""
+    if supports.shape[1] * _DENSE < len(s):
+        return np.asarray(_sparse_rows(supports, weights, len(s)) @ s)
+    rows = np.zeros((len(supports), len(s)))
+    np.put_along_axis(rows, supports, weights, axis=1)
+    return rows @ s
 
 
 def _sparse_rows(supports: Index, weights: Array, d: int) -> sp.csr_array:

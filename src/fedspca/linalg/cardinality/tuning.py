@@ -14,6 +14,8 @@ class Tuning:
     ----------
     first_wave : int
         Features that start first, by their row bounds. What they reach decides who else has to start.
+    short : int
+        With up to so many non-zeros every feature may start. With k more of them only the share ``short / k`` does.
     power_steps : int
         Truncated power steps from a start. Most supports settle in five.
     chunk : int
@@ -43,6 +45,7 @@ class Tuning:
     """
 
     first_wave: int = 8
+    short: int = 20
     power_steps: int = 20
     chunk: int = 512
     refits: int = 64

@@ -32,6 +32,7 @@ Array = NDArray[np.float64]
 
 LOCAL_FEATURES = 2000  # on one machine: beyond, forming S takes longer than the rounds that it saves
 REMOTE_FEATURES = 4096  # between machines: 67 MB, once
+ELIMINATED = 320  # weights in all, beyond which leaving them out one by one takes seconds, and gains a per cent or two
 _ROTATIONS = 8  # of the leading eigenvectors, beside themselves and varimax, whose supports enter the pool
 _FREE_ROUNDS = 100
 _LANCZOS = 400  # features beyond which a few eigenvectors are found by products
