@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedspca import FASPCA, FSSPCA, ExactSPCA, FederationError, LocalFederation, Query, Site
+from fedspca.federation.base import Around
 from fedspca.federation.checkpoint import CheckpointedFederation
 from helpers.study_files import NAMES, make_rows
 
@@ -18,12 +19,12 @@ class Interrupted(Exception):
     pass
 
 
-class Flaky:
+class Flaky(Around):
     """A federation that fails at one round."""
 
     def __init__(self, federation, at):
+        super().__init__(federation)
         self.federation, self.at, self.asked = federation, at, 0
-        self.n_sites, self.feature_names = federation.n_sites, federation.feature_names
 
     def sum(self, query):
         self.asked += 1
@@ -86,11 +87,11 @@ def test_interrupted_in_the_middle_of_a_round(at, tmp_path):
 
 def test_what_was_answered_is_not_asked_again(tmp_path):
     with pytest.raises(Interrupted):
-        fit(ExactSPCA(2, n_nonzero=3), tmp_path, at=5)
+        fit(ExactSPCA(2, n_nonzero=3, search="products"), tmp_path, at=5)
     mine = sites()
     counting = Flaky(LocalFederation(mine), None)
     federation = CheckpointedFederation(counting, mine, tmp_path, "study")
-    fitted = ExactSPCA(2, n_nonzero=3).fit_federation(federation)
+    fitted = ExactSPCA(2, n_nonzero=3, search="products").fit_federation(federation)
     assert federation.replayed == 4
     assert counting.asked == fitted.n_rounds_ - 4
 

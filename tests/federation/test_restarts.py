@@ -82,7 +82,7 @@ def test_sites_that_restart_and_replies_that_are_lost_change_nothing(tmp_path, m
 @pytest.mark.parametrize("after", [3, 6, 10, 14, 18, 25])
 def test_a_coordinator_stopped_at_any_moment_resumes_to_the_same_bits(tmp_path, after):
     whole = Restarting(tmp_path / "whole", (20, 11, 30))
-    expected = ExactSPCA(2, lam=3.0).fit_federation(whole.federation())
+    expected = ExactSPCA(2, lam=3.0, search="products").fit_federation(whole.federation())
     channel = Restarting(tmp_path / "stopped", (20, 11, 30))
 
     def stop(count, site):
@@ -92,8 +92,8 @@ def test_a_coordinator_stopped_at_any_moment_resumes_to_the_same_bits(tmp_path, 
 
     channel.drop = stop
     with pytest.raises(Stopped):
-        ExactSPCA(2, lam=3.0).fit_federation(channel.federation(tmp_path / "journal"))
-    model = ExactSPCA(2, lam=3.0).fit_federation(channel.federation(tmp_path / "journal"))
+        ExactSPCA(2, lam=3.0, search="products").fit_federation(channel.federation(tmp_path / "journal"))
+    model = ExactSPCA(2, lam=3.0, search="products").fit_federation(channel.federation(tmp_path / "journal"))
     assert np.array_equal(model.components_, expected.components_)
 
 

@@ -70,11 +70,11 @@ def test_a_resumed_run_remembers_who_was_lost(tmp_path):
         )
 
     with pytest.raises(RosterChanged):
-        ExactSPCA(2, lam=5.0).fit_federation(federation())
+        ExactSPCA(2, lam=5.0, search="products").fit_federation(federation())
     again = federation()
     assert again.replayed == 4
     with pytest.raises(RosterChanged, match="clinic-1"):
-        ExactSPCA(2, lam=5.0).fit_federation(again)
+        ExactSPCA(2, lam=5.0, search="products").fit_federation(again)
     assert again.n_sites == 2
     assert set(again.lost) == {"clinic-1"}
-    ExactSPCA(2, lam=5.0).fit_federation(again)
+    ExactSPCA(2, lam=5.0, search="products").fit_federation(again)

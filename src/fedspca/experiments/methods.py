@@ -42,8 +42,8 @@ def fsspca(setting: Setting, seed: int, lam1: float, lam2: float, **further: Any
 
 
 def exact(setting: Setting, seed: int, **further: Any) -> ExactSPCA:  # noqa: ARG001 - it has one setting, ours
-    """ExactSPCA for two loadings."""
-    return ExactSPCA(2, random_state=seed, **further)
+    """ExactSPCA for two loadings, by rounds of products: the experiments compare rounds, and no method asks for S."""
+    return ExactSPCA(2, random_state=seed, search="products", **further)
 
 
 def pca(rows: Array) -> Array:

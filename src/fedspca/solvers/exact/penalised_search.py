@@ -83,7 +83,7 @@ class Tuning:
     turns: int = 12
     easy: int = 500
     some: int = 10
-    wide: int = 100
+    wide: int = 200
     kept: int = 8
     many: int = 6
 
