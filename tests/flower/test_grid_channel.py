@@ -228,3 +228,24 @@ def test_a_known_site_that_is_late_is_seen_once_it_is_there():
     grid.online = {1, 2}
     assert channel.sites == ("one", "two")
     assert grid.pushed == []
+
+
+def test_a_letter_that_the_server_drops_half_way_is_handed_over_again():
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
+
+    grid = MemoryGrid({1: named("a")})
+    channel = over(grid)
+    push, failed = grid.push_messages, []
+
+    def flaky(messages):
+        if len(failed) < 2:
+            failed.append(messages)
+            raise ObjectPushError("an object", 1, "a session")
+        return push(messages)
+
+    grid.push_messages = flaky
+    assert channel.exchange({"a": b"1"}, 1.0) == {"a": b"a:1"}
+    failed.clear()
+    grid.push_messages = lambda messages: flaky(failed.clear() or messages)  # never taken
+    assert channel.exchange({"a": b"2"}, 1.0) == {}
+    assert "did not accept" in channel.failures["a"]

@@ -21,6 +21,7 @@ MESSAGE_TYPE = "query.fedspca"
 FIRST_WAIT, LONGEST_WAIT = 0.05, 0.5
 HELLO_DEADLINE = 60.0  # a node polls every three seconds, and a busy machine takes many more to start its app
 LONGEST_REASON = 300
+TRIES = 3  # at handing a letter to the server
 
 
 class FlowerChannel:
@@ -133,15 +134,28 @@ class FlowerChannel:
         node_of_message, reasons = {}, {}
         for node, letter in letters.items():
             # one by one: Flower asks for it when letters are long
-            identifiers: Iterable[str | None] = self._grid.push_messages(
-                [_message(letter, node, max(deadline, 0.0) + 1.0)]
-            )
-            identifier = next(iter(identifiers), None)
+            identifier = self._pushed(letter, node, max(deadline, 0.0) + 1.0)
             if identifier:
                 node_of_message[identifier] = node
             else:
                 reasons[node] = "Flower did not accept the letter: the node may just have left"
         return node_of_message, reasons
+
+    def _pushed(self, letter: bytes, node: int, ttl: float) -> str | None:
+        """Hand one letter to Flower's server and return its number; None if the server does not take it.
+
+        A busy server may drop a letter half way, and says so. A site answers the same letter only once, so that it is
+        safe to hand it over again.
+        """
+        from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
+
+        for _ in range(TRIES):
+            try:
+                identifiers: Iterable[str | None] = self._grid.push_messages([_message(letter, node, ttl)])
+                return next(iter(identifiers), None)
+            except ObjectPushError:
+                continue
+        return None
 
 
 def _message(letter: bytes, node: int, ttl: float) -> "Message":
