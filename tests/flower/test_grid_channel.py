@@ -231,7 +231,8 @@ def test_a_known_site_that_is_late_is_seen_once_it_is_there():
 
 
 def test_a_letter_that_the_server_drops_half_way_is_handed_over_again():
-    from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
+    class ObjectPushError(Exception):
+        """Flower's own, by name."""
 
     grid = MemoryGrid({1: named("a")})
     channel = over(grid)
@@ -240,7 +241,7 @@ def test_a_letter_that_the_server_drops_half_way_is_handed_over_again():
     def flaky(messages):
         if len(failed) < 2:
             failed.append(messages)
-            raise ObjectPushError("an object", 1, "a session")
+            raise ObjectPushError
         return push(messages)
 
     grid.push_messages = flaky
@@ -249,3 +250,15 @@ def test_a_letter_that_the_server_drops_half_way_is_handed_over_again():
     grid.push_messages = lambda messages: flaky(failed.clear() or messages)  # never taken
     assert channel.exchange({"a": b"2"}, 1.0) == {}
     assert "did not accept" in channel.failures["a"]
+
+
+def test_another_error_of_flowers_is_not_hidden():
+    grid = MemoryGrid({1: named("a")})
+    channel = over(grid)
+
+    def broken(messages):
+        raise OSError("no connection")
+
+    grid.push_messages = broken
+    with pytest.raises(OSError, match="no connection"):
+        channel.exchange({"a": b"1"}, 1.0)
