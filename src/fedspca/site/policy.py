@@ -68,7 +68,7 @@ class Policy:
             if value is not None and not value > 0:
                 raise ValueError(f"The {name!r} parameter of Policy must be positive. Got {value!r} instead.")
         if self.allowed_queries is not None:
-            if isinstance(self.allowed_queries, str):  # type: ignore[unreachable]
+            if isinstance(self.allowed_queries, str):  # type: ignore[unreachable] # a caller without types may do so
                 raise ValueError("The 'allowed_queries' parameter of Policy must be a set of names, not one string.")
             object.__setattr__(self, "allowed_queries", frozenset(self.allowed_queries))
         object.__setattr__(self, "alone", frozenset(self.alone))

@@ -145,7 +145,7 @@ def _as_rows(site: str, X: Any) -> AnyRows:
     """Rows as a dense array or CSR, float32 or float64; copied only where the type must change."""
     rows: Any
     if sp.issparse(X):
-        rows = X.tocsr()  # type: ignore[attr-defined]
+        rows = X.tocsr()  # type: ignore[attr-defined] # scipy types its base class without it
         if not rows.has_canonical_format:  # an entry stored in parts would count as several
             rows = rows.copy()
             rows.sum_duplicates()
@@ -168,7 +168,7 @@ def _as_rows(site: str, X: Any) -> AnyRows:
         raise InvalidData(f"Site {site!r}: the table has no {what} (its shape is {rows.shape}).")
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
-    return rows  # type: ignore[no-any-return]
+    return rows  # type: ignore[no-any-return] # one of three kinds, which the checks above tell apart
 
 
 @lru_cache(maxsize=2)  # a thousand sites share one tuple, which is then compared at a glance
