@@ -1,7 +1,7 @@
 """Which releases of Flower are supported: what lies beneath its command line changes from one to the next."""
 
 import re
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 LOWEST, BEYOND = (1, 41), (1, 42)  # the lowest that was tested, and the first that was not
 
@@ -12,7 +12,7 @@ class UnsupportedFlower(ImportError):
 
 def check_flower(found: str | None = None) -> None:
     """Raise :class:`UnsupportedFlower`, in words, unless the installed Flower is one that was tested."""
-    found = version("flwr") if found is None else found
+    found = _installed() if found is None else found
     numbers = re.match(r"(\d+)\.(\d+)", found)
     release = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
     if not LOWEST <= release < BEYOND:
@@ -21,3 +21,10 @@ def check_flower(found: str | None = None) -> None:
             f"Flower {found} is installed; supported are releases from {lowest} to before {beyond}. "
             f"Install one with: pip install 'flwr>={lowest},<{beyond}'"
         )
+
+
+def _installed() -> str:
+    try:
+        return version("flwr")
+    except PackageNotFoundError:
+        raise UnsupportedFlower("Flower is not installed. Install it with: pip install 'fedspca[flower]'") from None

@@ -82,8 +82,8 @@ def keep_connected(
     stop_asked : Event
         Set it to end.
     """
-    check_flower()
     invitation = folder.invitation
+    check_flower()
 
     def told(words: str) -> None:
         _note(folder, words)
