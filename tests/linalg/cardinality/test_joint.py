@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedspca.linalg.cardinality.beside import Beside
-from fedspca.linalg.cardinality.bounds import line_search, off_diagonal, penalised_bound, tightened
+from fedspca.linalg.cardinality.bounds import line_search, off_diagonal, tightened
 from fedspca.linalg.cardinality.column import best_columns, row_bounds
 from fedspca.linalg.cardinality.fewest import eliminated, fewest_nonzeros
 from fedspca.linalg.cardinality.joint import best_loadings
@@ -15,6 +15,7 @@ from fedspca.linalg.cardinality.polish import Fit, captured, orthonormal_basis, 
 from fedspca.linalg.cardinality.proof import certify
 from fedspca.linalg.cardinality.selection import heaviest, ranked
 from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.penalised_bound import penalised_bound
 
 
 def random_matrix(rng, d):
@@ -192,7 +193,7 @@ def test_a_penalised_bound_is_never_below_what_is_reached():
             np.eye(6)[:, [i, j]] for i, j in itertools.combinations(range(6), 2)
         ]
         reached = [float(np.vdot(w, s @ w) - lam @ np.abs(w).sum(axis=0)) for w in points]
-        assert penalised_bound(s, lam, -reached[0]) >= max(reached) - 1e-9 * abs(max(reached))
+        assert -penalised_bound(s, 2, lam, best=-reached[0]) >= max(reached) - 1e-9 * abs(max(reached))
 
 
 def test_refits_are_stationary_on_their_supports():

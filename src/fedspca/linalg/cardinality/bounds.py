@@ -110,23 +110,6 @@ def several_bound(s: Array, r: int, mass: float) -> float:
     return line_search(s, r, mass).bound
 
 
-def penalised_bound(s: Array, lam: Array, value: float) -> float:
-    """What ``tr(w' S w) - sum_j lam_j ||w_j||_1`` is at most, over orthonormal w; ``-value`` is known to be reached.
-
-    With ``t_j = ||w_j||_1`` the trace is at most ``sum lambda_i(S + U) + rho sum_j (t_j^2 - 1)``. Whoever is as good as
-    what is known has ``t_j <= t``; for ``rho <= lam_j / (t + 1)`` what rho adds is at most ``lam_j (t_j - 1)``.
-    """
-    r, least = len(lam), float(lam.min())
-    dense = top_sum(s, r)
-    plain = (dense - float(lam.sum())) * (1.0 + math.copysign(ROUNDING, dense - float(lam.sum())))
-    if least <= 0.0:
-        return max(plain, -value)
-    t = min(math.sqrt(len(s)), max((dense + value - (float(lam.sum()) - least)) / least, 1.0))
-    rho = least / (t + 1.0) * (1.0 - 1e-9)
-    top = top_sum(s + _clipped(s, rho), r)
-    return max(min(plain, top - float(lam.sum()) + ROUNDING * abs(top)), -value)
-
-
 def _clipped(s: Array, rho: float) -> Array:
     """``-clip(S, -rho, rho)`` off the diagonal."""
     u = -np.clip(s, -rho, rho)

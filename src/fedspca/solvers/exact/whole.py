@@ -8,13 +8,14 @@ from scipy.sparse.linalg import eigsh
 
 from fedspca.federation.base import Federation
 from fedspca.linalg import nystrom
-from fedspca.linalg.cardinality.bounds import penalised_bound, seconds_for, several_bound
+from fedspca.linalg.cardinality.bounds import seconds_for, several_bound
 from fedspca.linalg.cardinality.fewest import fewest_nonzeros
 from fedspca.linalg.cardinality.joint import best_loadings
 from fedspca.linalg.cardinality.polish import Fit
 from fedspca.linalg.cardinality.proof import certify
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.operators import Frame
+from fedspca.linalg.penalised_bound import penalised_bound
 from fedspca.linalg.quadratic import DenseQuadratic
 from fedspca.linalg.rotations import random_rotations, rotated
 from fedspca.linalg.small import largest_eigenpairs
@@ -162,6 +163,6 @@ def _by_rounds(
     bound = None
     if isinstance(problem, Penalised) and 16 * seconds_for(len(s)) <= seconds:
         value = float(problem.lam @ np.abs(w).sum(axis=0)) - float(np.vdot(w, product))
-        bound = penalised_bound(s, problem.lam, value)
+        bound = -penalised_bound(s, len(problem.lam), problem.lam, best=value)
     certificate = np.nan if state.incumbent is None else state.incumbent.certificate
     return w, state.stopped, bound, certificate
