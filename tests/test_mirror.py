@@ -70,6 +70,7 @@ ELSEWHERE = {
     "dp/plan.py": ("federation/test_private.py", "the plan is tested where it is spent"),
     "masking/coding.py": ("attacks/test_integers_scale.py", "one rule for both sides, attacked as a whole"),
     "solvers/exact/penalised_search.py": ("solvers/exact/test_penalised.py", "the search of the penalised problem"),
+    "solvers/exact/tuning.py": ("solvers/exact/test_columns.py", "numbers without logic"),
     "study/words.py": ("cli/test_study.py", "what the commands say of a study"),
 }
 

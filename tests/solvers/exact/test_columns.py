@@ -16,6 +16,7 @@ from fedspca.solvers.exact.columns import (
     refine,
     truncate,
 )
+from fedspca.solvers.exact.tuning import CardinalityTuning
 
 
 def quadratic(seed, d=12, m=20):
@@ -44,7 +45,7 @@ def test_a_refit_is_the_best_on_its_support(seed, orthogonal):
     other[[0, 1, 5, 6]] = np.random.default_rng(seed).standard_normal(4)
     other /= np.linalg.norm(other)
     for support in (np.array([0, 2, 5, 9]), np.array([7, 8, 9])):
-        x, gain = leading_on_support(q, support, Span.of(q, other[:, None]), orthogonal=orthogonal)
+        x, gain = leading_on_support(q, support, Span.of(q, other[:, None]), CardinalityTuning(), orthogonal=orthogonal)
         assert np.isclose(gain, best_gain(s, support, other, orthogonal))
         assert set(np.flatnonzero(x)) <= set(support)
         assert not orthogonal or abs(x @ other) < 1e-12
@@ -58,7 +59,7 @@ def test_swaps_that_are_promised_gain(seed):
     support = np.sort(np.random.default_rng(seed).permutation(12)[:4])
     values, vectors = np.linalg.eigh(s[np.ix_(support, support)])
     x, gain = vectors[:, -1], values[-1]
-    swaps = _promising_swaps(q, support, x, s[:, support] @ x, gain)
+    swaps = _promising_swaps(q, support, x, s[:, support] @ x, gain, CardinalityTuning.weak)
     found = [np.linalg.eigvalsh(s[np.ix_(swap, swap)])[-1] for swap in swaps]
     assert all(value > gain for value in found)
     assert all(len(set(swap) - set(support)) == 1 and len(swap) == 4 for swap in swaps)
@@ -72,9 +73,9 @@ def test_swaps_that_are_promised_gain(seed):
 def test_refining_ascends_and_is_near_the_best_of_all_supports(seed, orthogonal):
     q, s = quadratic(seed, d=8)
     w = truncate(np.linalg.eigh(s)[1][:, :-3:-1], (3, 3))
-    start = orthogonalise(q, w) if orthogonal else w
+    start = orthogonalise(q, w, CardinalityTuning()) if orthogonal else w
     before = Fit(start, explained(q, start))
-    after = refine(q, before, (3, 3), orthogonal)
+    after = refine(q, before, (3, 3), orthogonal, CardinalityTuning())
     assert after.variance >= before.variance * (1 - 1e-12)
     assert np.isclose(after.variance, explained(q, after.w))
     assert (np.count_nonzero(after.w, axis=0) <= 3).all()
@@ -106,7 +107,7 @@ def test_swaps_promise_what_they_can_keep_and_the_best_comes_first(seed):
     outside = np.setdiff1d(np.arange(10), support)
     strong = outside[np.argsort(-np.abs(score[outside]))[:4]]
     promises = {(i, j): kept(i, j) for i in weak for j in strong}
-    swaps = _promising_swaps(q, support, x, score, gain)
+    swaps = _promising_swaps(q, support, x, score, gain, CardinalityTuning.weak)
     (i, j), most = max(promises.items(), key=lambda item: item[1])
     assert bool(swaps) == (most > gain * (1 + 1e-12))
     if swaps:
@@ -120,10 +121,10 @@ def test_once_refined_no_column_gains_beside_the_others_as_they_are_now(seed, or
     """A column is looked at again when another has changed: none is left as it was best beside an older one."""
     q, _ = quadratic(seed, d=14, m=18)
     w = truncate(np.linalg.qr(np.random.default_rng(seed).standard_normal((14, 3)))[0], (4, 4, 4))
-    start = orthogonalise(q, w) if orthogonal else w
-    after = refine(q, Fit(start, explained(q, start)), (4, 4, 4), orthogonal, sweeps=50)
+    start = orthogonalise(q, w, CardinalityTuning()) if orthogonal else w
+    after = refine(q, Fit(start, explained(q, start)), (4, 4, 4), orthogonal, CardinalityTuning(sweeps=50))
     for j in range(3):
         others = after.w[:, [i for i in range(3) if i != j]]
         span = Span.of(q, others)
-        _, gain = leading_on_support(q, after.w[:, j].nonzero()[0], span, orthogonal=orthogonal)
+        _, gain = leading_on_support(q, after.w[:, j].nonzero()[0], span, CardinalityTuning(), orthogonal=orthogonal)
         assert explained(q, others) + gain <= after.variance * (1 + 1e-3)

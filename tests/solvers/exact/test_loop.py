@@ -106,7 +106,8 @@ def test_with_caution_nothing_is_promised_that_does_not_hold():
         gains, _ = late(problem, s, cautious=True, seed=seed)
         start = gains.candidates[0]
         truth = Quadratic(np.linalg.cholesky(s + 1e-9 * np.eye(60)))
-        w = refine(truth, Fit(start, explained_by(start, s @ start)), problem.k, orthogonal=False).w
+        there = Fit(start, explained_by(start, s @ start))
+        w = refine(truth, there, problem.k, orthogonal=False, tuning=problem.tuning).w
         known = np.linalg.qr(w)[0]
         model = nystrom.expand(gains.model, known, s @ known)
         at = replace(gains.incumbent, w=w, product=s @ w, objective=-explained_by(w, s @ w))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.column import row_bounds
+from fedspca.linalg.cardinality.tuning import ProofTuning
 from fedspca.linalg.small import eigenpairs
 
 Array = NDArray[np.float64]
@@ -25,7 +26,6 @@ Counts = tuple[int, ...]
 
 ROUNDING = 1e-12  # relative: what eigenvalues may be short by
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
-_LINE_SEARCH = 14  # eigenproblems: the ratio of two ends of a bracket falls to 1e-3
 _CUBIC = 4e-10  # seconds for eigenvalues of order d are about this times d^3, and a little
 
 
@@ -79,7 +79,7 @@ def _lengths(k: Counts, *, orthogonal: bool) -> list[int]:
     return sorted(k) if orthogonal else [int(n) for n in np.cumsum(sorted(k))]
 
 
-def line_search(s: Array, r: int, mass: float) -> Dual:
+def line_search(s: Array, r: int, mass: float, trials: int = ProofTuning.line_search) -> Dual:
     """Min over rho of ``sum_{i <= r} lambda_i(soft(S, rho)) + rho mass``, S soft-thresholded off its diagonal."""
     tops: dict[float, float] = {}
 
@@ -92,7 +92,7 @@ def line_search(s: Array, r: int, mass: float) -> Dual:
     at(low), at(high)
     one, two = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_one, at_two = at(one), at(two)
-    for _ in range(_LINE_SEARCH - 4):
+    for _ in range(trials - 4):
         if at_one < at_two:
             high, two, at_two = two, one, at_one
             one = high - _GOLDEN * (high - low)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedspca.linalg.cardinality.beside import Beside, Column
 from fedspca.linalg.cardinality.bounds import ROUNDING, Dual
 from fedspca.linalg.cardinality.column import climb
-from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.cardinality.tuning import ProofTuning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -105,6 +105,7 @@ def prove(
     dual: Dual,
     heads: Array,
     deadline: float,
+    tuning: ProofTuning,
     *,
     progress: Callable[[float, int], object] = lambda _bound, _nodes: None,
 ) -> Proof:
@@ -122,6 +123,8 @@ def prove(
         A bound on what n features capture, for n = 0 … k.
     deadline : float
         When to give up, by ``time.monotonic()``; the bound is then that of the open nodes.
+    tuning : ProofTuning
+        How far leaves climb.
     progress : callable
         Told the bound and the number of nodes from time to time.
     """
@@ -150,16 +153,13 @@ def prove(
                 continue
             support = _guess(child, order, k)
             if support is not None:
-                found = climb(beside, beside.column(support), _LIGHT)
+                found = climb(beside, beside.column(support), tuning.climb)
                 if found.gain > best.gain * (1.0 + PROVED):
                     best = found
                     enough = best.gain * (1.0 + PROVED)
             if not _is_leaf(child, k) and value > enough:
                 heapq.heappush(open_nodes, (-min(value, bound), next(number), _Node(child.inside, order)))
     return Proof(best, max(best.gain, closed) * (1.0 + PROVED), nodes)
-
-
-_LIGHT = Tuning(steps=3, swaps=8)
 
 
 def _children(node: _Node, k: int) -> list[_Node]:

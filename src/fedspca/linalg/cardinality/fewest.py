@@ -12,8 +12,6 @@ from fedspca.linalg.cardinality.tuning import Tuning
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_ENTRIES = 24  # entries that are tried, by what leaving them out costs to first order, before elimination ends
-
 
 def fewest_nonzeros(s: Array, r: int, target: float, *, tuning: Tuning, starts: Iterable[Array]) -> Fit | None:
     """Argmin of ``||w||_0`` over orthonormal w (d x r) with ``tr(w' S w) >= target``; None if no start reaches it.
@@ -26,10 +24,10 @@ def fewest_nonzeros(s: Array, r: int, target: float, *, tuning: Tuning, starts: 
     alike = _alike(s, r, target, tuning, max((_longest(fit) for fit in feasible), default=len(s)))
     if alike is not None:
         feasible.append(alike)
-    return min((eliminated(s, fit, target) for fit in feasible), key=_sparsest_first, default=None)
+    return min((eliminated(s, fit, target, tuning.entries) for fit in feasible), key=_sparsest_first, default=None)
 
 
-def eliminated(s: Array, fit: Fit, target: float) -> Fit:
+def eliminated(s: Array, fit: Fit, target: float, entries: int) -> Fit:
     """Backward elimination: leave out entries while what is left, refitted, captures the target.
 
     Many go at a time while that succeeds; in the end one by one.
@@ -39,7 +37,7 @@ def eliminated(s: Array, fit: Fit, target: float) -> Fit:
         order = _by_loss(s, fit.w)
         fewer = _without(s, fit.w, order[:size], target) if len(order) > size else None
         if fewer is None and size == 1:
-            tried = (_without(s, fit.w, order[at : at + 1], target) for at in range(1, min(_ENTRIES, len(order))))
+            tried = (_without(s, fit.w, order[at : at + 1], target) for at in range(1, min(entries, len(order))))
             fewer = next((one for one in tried if one is not None), None)
             if fewer is None:
                 return fit

@@ -26,7 +26,6 @@ Counts = tuple[int, ...]
 
 _GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
 _APART = 1e-9  # columns that are farther from orthonormal are no solution
-_FEW = 6  # features that may enter a column, and as many that may leave it, whose swaps are weighed
 
 
 def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, starts: Iterable[Array] = ()) -> Fit:
@@ -207,7 +206,7 @@ def _swapped(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) ->
     Columns whose supports overlap answer to each other: what a swap is worth shows only once all have moved.
     """
     for _ in range(tuning.sweeps):
-        refitted = [_refitted(s, w, orthogonal) for w in _promising_swaps(s, fit.w, tuning.swaps)]
+        refitted = [_refitted(s, w, orthogonal) for w in _promising_swaps(s, fit.w, tuning.swaps, tuning.few)]
         best = max((one for one in refitted if one is not None), key=lambda one: one.variance, default=fit)
         if best.variance <= fit.variance * (1.0 + _GAIN):
             break
@@ -215,7 +214,7 @@ def _swapped(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) ->
     return fit
 
 
-def _promising_swaps(s: Array, w: Array, n: int) -> list[Array]:
+def _promising_swaps(s: Array, w: Array, n: int, few: int) -> list[Array]:
     """The n points with one feature exchanged that promise most, by what entering gains and leaving costs."""
     image = s @ w
     inner = w.T @ image
@@ -223,7 +222,7 @@ def _promising_swaps(s: Array, w: Array, n: int) -> list[Array]:
     room = np.maximum(own - s.diagonal()[:, None], 1e-2 * own)
     enter = np.where(w == 0.0, np.square(image - w @ inner) / room, -np.inf)
     leave = np.where(w != 0.0, np.square(w) * own, np.inf)
-    few = min(_FEW, len(s))
+    few = min(few, len(s))
     found = []
     for j in range(w.shape[1]):
         come, gone = np.argsort(-enter[:, j], kind="stable")[:few], np.argsort(leave[:, j], kind="stable")[:few]

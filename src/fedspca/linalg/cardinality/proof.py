@@ -21,15 +21,14 @@ from fedspca.linalg.cardinality.bounds import (
 from fedspca.linalg.cardinality.branch import Proof, prove
 from fedspca.linalg.cardinality.column import best_columns, row_bounds
 from fedspca.linalg.cardinality.polish import Fit, orthonormal_basis
-from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.cardinality.tuning import ProofTuning, Tuning
 
 Array = NDArray[np.float64]
 Counts = tuple[int, ...]
 Progress = Callable[[float, int], object]
 
 PROVED = 1e-6  # relative: loadings this close to the bound are called optimal
-_FOR_A_TRY = 0.2  # share of the time for branch and bound before first-order steps have improved the bound
-_FOR_DUAL = 0.4  # and for these steps, where branch and bound is to follow
+_TUNING = ProofTuning()
 
 
 @dataclass(frozen=True)
@@ -99,9 +98,9 @@ def _proved_column(s: Array, column: Column, k: int, known: float, deadline: flo
     proof = Proof(column, bound, 0)
     whole = len(column.support) == k  # else S has too low a rank for more, and the bounds say so
     if bound > enough and whole:  # most problems take a few milliseconds
-        proof = _searched(s, proof, dual, _within(deadline, _FOR_A_TRY), progress)
+        proof = _searched(s, proof, dual, _within(deadline, _TUNING.a_try), progress)
     if proof.bound > enough:
-        dual = tightened(s, 1, k - 1.0, dual, np.outer(x, x), enough, _within(deadline, _FOR_DUAL))
+        dual = tightened(s, 1, k - 1.0, dual, np.outer(x, x), enough, _within(deadline, _TUNING.dual))
         proof = replace(proof, bound=min(proof.bound, dual.bound))
         if proof.bound > enough and whole:
             proof = _searched(s, proof, dual, deadline, progress)
@@ -111,7 +110,7 @@ def _proved_column(s: Array, column: Column, k: int, known: float, deadline: flo
 def _searched(s: Array, proof: Proof, dual: Dual, deadline: float, progress: Progress) -> Proof:
     """Branch and bound, without giving up what is known."""
     k = len(proof.column.support)
-    after = prove(s, proof.column, dual, _heads(s, k, dual), deadline, progress=progress)
+    after = prove(s, proof.column, dual, _heads(s, k, dual), deadline, _TUNING, progress=progress)
     return Proof(after.column, min(proof.bound, after.bound), proof.nodes + after.nodes)
 
 
@@ -140,7 +139,7 @@ def _several(
 def _one_by_one(s: Array, k: Counts, deadline: float, progress: Progress) -> float:
     """The sum over the components of what each captures at most by itself."""
     total = 0.0
-    soon = _within(deadline, _FOR_DUAL)
+    soon = _within(deadline, _TUNING.dual)
     alone = Beside(s, np.zeros((len(s), 0)), orthogonal=True)
     for size in sorted(set(k)):
         column = best_columns(alone, size, Tuning())[0]

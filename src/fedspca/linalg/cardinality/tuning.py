@@ -1,6 +1,6 @@
-"""How much a search does."""
+"""How much a search of S does, and how a proof spends its time. ``python -m benchmarks optima`` set every number."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 _LARGE = 1000  # features beyond which a pass over S takes longer than all else
@@ -42,6 +42,12 @@ class Tuning:
         Pairs of columns that are given up and found anew, in the last solution.
     handovers : bool
         Whether features may be handed from one column to another, and be swapped with all columns refitted.
+    few : int
+        Features that may enter a column, and as many that may leave it, whose swaps are then weighed.
+    rotations : int
+        Rotations of the leading eigenvectors, beside themselves and varimax, whose supports enter the pool.
+    entries : int
+        Entries that elimination tries to leave out, by what that costs to first order, before it ends.
     """
 
     first_wave: int = 8
@@ -59,6 +65,9 @@ class Tuning:
     finalists: int = 2
     pairs: int = 3
     handovers: bool = True
+    few: int = 6
+    rotations: int = 8
+    entries: int = 24
 
     @classmethod
     def for_size(cls, d: int, k: int, r: int) -> Self:
@@ -79,9 +88,33 @@ class Tuning:
             finalists=max(1, int(plain.finalists / fewer)),
             pairs=plain.pairs if r <= 4 and k <= 64 else 0,
             handovers=r <= 5 and k <= 64,
+            rotations=plain.rotations if r <= 3 else 0,
         )
         return made if d <= _LARGE or r == 1 else made.lighter()
 
     def lighter(self) -> Self:
         """A quick look, for where a search is one of many."""
         return replace(self, beam=2, branches=1, climbs=2, finalists=1, sweeps=2, pairs=0, pool=8, handovers=False)
+
+
+@dataclass(frozen=True)
+class ProofTuning:
+    """How a proof spends its time.
+
+    Attributes
+    ----------
+    a_try : float
+        Share of the time for branch and bound before first-order steps have improved the bound. Most problems end
+        in it.
+    dual : float
+        Share of what is left for these steps, where branch and bound is to follow.
+    line_search : int
+        Eigenproblems of a line search over rho; with 14 the ends of the bracket have a ratio of 1e-3.
+    climb : Tuning
+        How far a leaf of the tree climbs: a better point found early closes many nodes.
+    """
+
+    a_try: float = 0.2
+    dual: float = 0.4
+    line_search: int = 14
+    climb: Tuning = field(default_factory=lambda: Tuning(steps=3, swaps=8))

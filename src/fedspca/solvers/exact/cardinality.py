@@ -1,7 +1,7 @@
 """Explained variance under a cardinality constraint on each column, on the surrogate and by exact products."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated
 from fedspca.solvers.exact.columns import (
-    LARGE,
     Fit,
     explained,
     explained_by,
@@ -26,11 +25,10 @@ from fedspca.solvers.exact.columns import (
     truncated_power,
 )
 from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, scatter
+from fedspca.solvers.exact.tuning import CardinalityTuning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-
-_ROWS = 150  # rows in sight of a search, for each component, if the cardinality asks for no more
 
 
 class _Effort(NamedTuple):
@@ -53,6 +51,7 @@ class Cardinality:
     k: tuple[int, ...]
     orthogonal: bool = True
     tol: float = 1e-4  # a smaller predicted gain, of the variance, is not worth a round
+    tuning: CardinalityTuning = field(default_factory=CardinalityTuning)
 
     @property
     def moving(self) -> bool:
@@ -61,12 +60,12 @@ class Cardinality:
 
     @property
     def _in_sight(self) -> int:
-        return max(_ROWS * len(self.k), 3 * sum(self.k))
+        return max(self.tuning.rows * len(self.k), 3 * sum(self.k))
 
     @property
     def _easy(self) -> bool:
         """Two long loadings have few basins."""
-        return len(self.k) <= 2 and min(self.k) > LARGE
+        return len(self.k) <= 2 and min(self.k) > self.tuning.large
 
     @property
     def worthwhile(self) -> float:
@@ -97,12 +96,12 @@ class Cardinality:
         effort = self._effort(first=warm is None)
         trials = self._trials(part, basis[rows], rotations, None if warm is None else warm[rows], effort.ranked)
         refined = _by_variance(
-            refine(part, fit, self.k, self.orthogonal, swaps=0, sweeps=effort.sweeps) for fit in trials
+            refine(part, fit, self.k, self.orthogonal, self.tuning.ranking(effort.sweeps)) for fit in trials
         )
-        enough = 0.97 * refined[0].variance  # a point this far behind will not win, nor teach much
+        enough = self.tuning.behind * refined[0].variance  # a point this far behind will not win, nor teach much
         kept = [fit for fit in _distinct(refined)[: effort.kept] if fit.variance >= enough]
         if effort.finished:
-            last = [refine(part, fit, self.k, self.orthogonal) for fit in kept[: effort.finished]]
+            last = [refine(part, fit, self.k, self.orthogonal, self.tuning) for fit in kept[: effort.finished]]
             kept = _distinct(_by_variance(last + kept[effort.finished :]))
         return [scatter(fit.w, rows, model.n_features) for fit in kept]
 
@@ -121,17 +120,17 @@ class Cardinality:
         trials = [truncate(w, self.k) for w in rotated(basis, rotations)]
         if warm is not None:
             if not self._easy:
-                trials += [truncated_power(part, basis, self.k, hotelling=h) for h in (False, True)]
-                trials += [truncated_power(part, None, self.k, hotelling=False)]
+                trials += [truncated_power(part, basis, self.k, self.tuning, hotelling=h) for h in (False, True)]
+                trials += [truncated_power(part, None, self.k, self.tuning, hotelling=False)]
             trials.append(truncate(warm, self.k))
-            if max(self.k) <= LARGE:
+            if max(self.k) <= self.tuning.large:
                 trials += self._searched(part)
         trials = list({(w != 0.0).tobytes(): w for w in trials}.values())  # a refit makes one point of these
         fits = _by_variance(Fit(w, explained(part, w)) for w in trials)
-        if self.orthogonal:  # which costs some more than others, and all too much time to be done to all
+        if self.orthogonal:  # it costs variance, and time: only the best are made so
             if warm is not None:  # the way to supports that overlap leads through points that are not orthogonal
-                fits.insert(0, refine(part, fits[0], self.k, orthogonal=False, swaps=0, sweeps=1))
-            feasible = (orthogonalise(part, fit.w) for fit in fits[: 2 * n])
+                fits.insert(0, refine(part, fits[0], self.k, orthogonal=False, tuning=self.tuning.ranking(1)))
+            feasible = (orthogonalise(part, fit.w, self.tuning) for fit in fits[: 2 * n])
             fits = _by_variance(Fit(w, explained(part, w)) for w in feasible)
         return _distinct(fits)[:n]
 
@@ -160,7 +159,7 @@ class Cardinality:
         build = nystrom.majoriser if at.cautious else nystrom.predictor
         quadratic = build(model, rows)
         before = Fit(at.w[rows], explained(quadratic, at.w[rows]))
-        after = refine(quadratic, before, self.k, self.orthogonal)
+        after = refine(quadratic, before, self.k, self.orthogonal, self.tuning)
         gained = after.variance > before.variance + self.tol * abs(at.objective)
         return [scatter(after.w, rows, model.n_features)] if gained else []
 

@@ -12,22 +12,13 @@ from scipy.linalg import blas, lapack
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.small import cholesky_qr, largest_eigenpairs
 from fedspca.linalg.sparse_stiefel import retract
+from fedspca.solvers.exact.tuning import CardinalityTuning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _NOTHING = np.zeros(0)
-LARGE = 64  # features beyond which power steps replace an eigenproblem, and an exchange of two would change little
-_FEW = 0.02  # share of a support that may still change when a first search for it ends
-_STEPS = 10  # power steps that stand for an eigenproblem
-_SETTLED = 1e-5  # a power step that gains less, of the variance, is the last
-_WORTH = 2e-6  # a gain, of the variance, beyond which the other columns are updated again
-_UPSET = 3e-4  # and beyond which swaps that have failed on them are tried again
 _HELD = 1e-4  # sine of the angle with the span of the others, below which a direction counts as theirs
-_WALK = 5  # power steps between two refits
-_REFITS, _ROUGH_REFITS = 12, 3  # the most for a column at a time, and where points are only to be ranked
-_FEW_SWAPS = 6  # weakest entries, and best-scored ones outside, among whose pairs swaps are looked for
-SWAPS = 2  # exchanges of two entries that an update tries, once power steps change the support no more
 
 
 class Fit(NamedTuple):
@@ -154,7 +145,13 @@ def largest(x: Array, k: int) -> Index:
 
 
 def truncated_power(
-    q: Quadratic, start: Array | None, k: tuple[int, ...], *, hotelling: bool, max_iter: int = 30
+    q: Quadratic,
+    start: Array | None,
+    k: tuple[int, ...],
+    tuning: CardinalityTuning,
+    *,
+    hotelling: bool,
+    max_iter: int = 30,
 ) -> Array:
     """Truncated power iterations (Yuan, Zhang 2013), one column after another with deflation.
 
@@ -185,7 +182,7 @@ def truncated_power(
             z /= max(float(np.sqrt(z @ z)), 1e-300)
             x = deflated(z)
             top = largest(x, k[j])
-            if len(top) - np.count_nonzero(z[top]) <= _FEW * len(top):
+            if len(top) - np.count_nonzero(z[top]) <= tuning.few * len(top):
                 break
         w[:, j] = z
         if j + 1 < r:
@@ -207,7 +204,13 @@ def _heaviest(q: Quadratic, span: Span) -> Array:
 
 
 def leading_on_support(
-    q: Quadratic, support: Index, span: Span, *, orthogonal: bool, near: Array | None = None
+    q: Quadratic,
+    support: Index,
+    span: Span,
+    tuning: CardinalityTuning,
+    *,
+    orthogonal: bool,
+    near: Array | None = None,
 ) -> tuple[Array, float]:
     """Argmax over x on a support of the variance that x adds to a span, and that variance.
 
@@ -223,8 +226,8 @@ def leading_on_support(
     white = Whitening.of(u, orthogonal=orthogonal)
     rest = span.rest(support) if len(white.gain) and not orthogonal else u[:, :0]
     best, gain = None, -np.inf
-    if near is not None and len(support) > LARGE:
-        best, gain = _power(q.rows(support, often=False), white, u, rest, near[support])
+    if near is not None and len(support) > tuning.large:
+        best, gain = _power(q.rows(support, often=False), white, u, rest, near[support], tuning)
     if best is None:
         best, gain = _leading(q, support, white, u, rest)
     if best is not None:
@@ -251,10 +254,12 @@ def _leading(q: Quadratic, support: Index, white: Whitening, u: Array, rest: Arr
     return free @ vectors[:, 0], float(values[0])
 
 
-def _power(core: Quadratic, white: Whitening, u: Array, rest: Array, x: Array) -> tuple[Array | None, float]:
+def _power(
+    core: Quadratic, white: Whitening, u: Array, rest: Array, x: Array, tuning: CardinalityTuning
+) -> tuple[Array | None, float]:
     """The same by power steps from x, until they gain no more, without forming the core."""
     z, value = white.undo(x), -np.inf
-    for _ in range(_STEPS):
+    for _ in range(tuning.steps):
         size = float(np.sqrt(z @ z))
         if not size > 1e-8:
             return None, -np.inf
@@ -265,13 +270,13 @@ def _power(core: Quadratic, white: Whitening, u: Array, rest: Array, x: Array) -
             y -= u @ (rest.T @ x) + rest @ (u.T @ x)
         y = white @ y
         last, value = value, float(z @ y)
-        if value <= last * (1.0 + _SETTLED):
+        if value <= last * (1.0 + tuning.settled):
             break
         z = y
     return x, value
 
 
-def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, *, swaps: int = SWAPS, sweeps: int = 6) -> Fit:
+def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, tuning: CardinalityTuning) -> Fit:
     """Ascend the explained variance by exact updates of one column at a time, support included.
 
     A column is updated again only once another has gained something.
@@ -279,7 +284,7 @@ def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, *, swap
     w, value, r = fit.w.copy(), fit.variance, fit.w.shape[1]
     stale = set(range(r))
     swapped: list[Index | None] = [None] * r
-    for _ in range(sweeps):
+    for _ in range(tuning.sweeps):
         for j in range(r):
             if j not in stale:
                 continue
@@ -287,11 +292,11 @@ def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, *, swap
             before = value
             others = [i for i in range(r) if i != j]
             span = Span.of(q, w[:, others], orthonormal=orthogonal)
-            w[:, j], value = _updated(span, w[:, j], k[j], value, orthogonal, swaps, swapped[j])
+            w[:, j], value = _updated(span, w[:, j], k[j], value, orthogonal, tuning, swapped[j])
             swapped[j] = w[:, j].nonzero()[0]
-            if value > before * (1.0 + _WORTH):
+            if value > before * (1.0 + tuning.worth):
                 stale.update(others)
-            if value > before * (1.0 + _UPSET):
+            if value > before * (1.0 + tuning.upset):
                 swapped = [tried if i == j else None for i, tried in enumerate(swapped)]
         if not stale:
             break
@@ -299,7 +304,7 @@ def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, *, swap
 
 
 def _updated(
-    span: Span, x: Array, k: int, value: float, orthogonal: bool, swaps: int, swapped: Index | None
+    span: Span, x: Array, k: int, value: float, orthogonal: bool, tuning: CardinalityTuning, swapped: Index | None
 ) -> tuple[Array, float]:
     """A better column x beside the others' span, and the variance that all then explain.
 
@@ -308,33 +313,33 @@ def _updated(
     """
     score, gain = _power_step(span, x, orthogonal)
     base = value - gain  # what the others explain
-    support = _settled(span, score, k, x.nonzero()[0], orthogonal)
+    support = _settled(span, score, k, x.nonzero()[0], orthogonal, tuning.walk)
     pending: list[Index] | None = None
-    for _ in range(_REFITS if swaps else _ROUGH_REFITS):
-        trial, gain = leading_on_support(span.q, support, span, orthogonal=orthogonal, near=score)
+    for _ in range(tuning.refits):
+        trial, gain = leading_on_support(span.q, support, span, tuning, orthogonal=orthogonal, near=score)
         new = base + gain
         if new > value * (1.0 + 1e-12) or (pending is None and new >= value * (1.0 - 1e-12)):
             x, value, pending = trial, max(new, value), None
             score, _ = _power_step(span, x, orthogonal)
-            moved = _settled(span, score, k, support, orthogonal)
+            moved = _settled(span, score, k, support, orthogonal, tuning.walk)
             if not _same(moved, support):
                 support = moved
                 continue
         if pending is None:
             here = x.nonzero()[0]
-            if not swaps or k > LARGE or (swapped is not None and _same(here, swapped)):
+            if not tuning.swaps or k > tuning.large or (swapped is not None and _same(here, swapped)):
                 break
-            pending = _promising_swaps(span.q, here, x[here], score, value - base)[:swaps]
+            pending = _promising_swaps(span.q, here, x[here], score, value - base, tuning.weak)[: tuning.swaps]
         if not pending:
             break
         support = pending.pop(0)
     return x, value
 
 
-def _settled(span: Span, score: Array, k: int, support: Index, orthogonal: bool) -> Index:
+def _settled(span: Span, score: Array, k: int, support: Index, orthogonal: bool, walk: int) -> Index:
     """The support at which power steps, each cut off at k entries, arrive from one whose outcome is ``score``."""
     proposed = largest(score, k)
-    for _ in range(_WALK):
+    for _ in range(walk):
         if _same(proposed, support):
             break
         support, x = proposed, np.zeros(len(score))
@@ -366,7 +371,7 @@ def _power_step(span: Span, x: Array, orthogonal: bool) -> tuple[Array, float]:
     return y, gain
 
 
-def _promising_swaps(q: Quadratic, support: Index, x: Array, score: Array, gain: float) -> list[Index]:
+def _promising_swaps(q: Quadratic, support: Index, x: Array, score: Array, gain: float, weak_ones: int) -> list[Index]:
     """Supports with one entry exchanged that gain even before a refit, best first.
 
     With entry i of x gone and entry j let in, the best combination of what is left and of the new coordinate is an
@@ -375,7 +380,7 @@ def _promising_swaps(q: Quadratic, support: Index, x: Array, score: Array, gain:
     """
     outside = np.abs(score)
     outside[support] = -1.0
-    few = min(_FEW_SWAPS, len(support) - 1, len(score) - len(support))
+    few = min(weak_ones, len(support) - 1, len(score) - len(support))
     if few <= 0:
         return []
     weak = np.abs(x).argpartition(few - 1)[:few]
@@ -419,7 +424,7 @@ def _within(gram: Array, captured: Array) -> float:
     return float(np.trace(np.linalg.lstsq(gram, captured, rcond=1e-12)[0]))
 
 
-def orthogonalise(q: Quadratic, w: Array) -> Array:
+def orthogonalise(q: Quadratic, w: Array, tuning: CardinalityTuning) -> Array:
     """The nearest orthogonal columns on the same supports.
 
     Where there are none, columns in turn, each best on its own support beside those before; on a free row where that
@@ -432,7 +437,7 @@ def orthogonalise(q: Quadratic, w: Array) -> Array:
     z = np.zeros_like(w)
     for j in range(w.shape[1]):
         support = w[:, j].nonzero()[0]
-        x, _ = leading_on_support(q, support, Span(q, z[:, :j]), orthogonal=True, near=w[:, j])
+        x, _ = leading_on_support(q, support, Span(q, z[:, :j]), tuning, orthogonal=True, near=w[:, j])
         if not x.any():
             weight = q.diagonal()
             free = np.flatnonzero(~z[:, :j].any(axis=1))

@@ -11,13 +11,11 @@ from fedspca.linalg.proximal import minimise
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import canonical
 from fedspca.linalg.shrinkage import soft_threshold
-from fedspca.solvers.exact.penalised_search import Tuning, first_look, search
+from fedspca.solvers.exact.penalised_search import first_look, search
 from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, scatter
+from fedspca.solvers.exact.tuning import PenalisedTuning
 
 Array = NDArray[np.float64]
-
-_ROWS = 100  # rows in sight of a search, for each component, even if fewer look likely
-_SETTLED = 1e-4  # below this residual the support is all but found
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Penalised:
 
     lam: Array
     tol: float = 1e-6
-    tuning: Tuning = field(default_factory=Tuning)
+    tuning: PenalisedTuning = field(default_factory=PenalisedTuning)
 
     @property
     def moving(self) -> bool:
@@ -55,14 +53,14 @@ class Penalised:
             return None
         gradient, used = 2.0 * at.product, at.w != 0.0
         pull = np.where(used, gradient - self.lam * np.sign(at.w), 0.0)
-        if r <= 2 or at.certificate < _SETTLED:
+        if r <= 2 or at.certificate < self.tuning.settled:
             # on the support the multiplier needs no more care: only the span of these columns matters
             multiplier = at.w.T @ pull
             return np.where(used, pull - at.w @ (0.5 * (multiplier + multiplier.T)), 0.0)
         slack = gradient - at.w @ certify(at.w, gradient, self.lam).multiplier
         moving = np.where(used, slack - self.lam * np.sign(at.w), 0.0)
         # far from settled, entries are still entering: where they will is worth as many columns again
-        entering = np.where(used, 0.0, soft_threshold(slack, 0.8 * self.lam))
+        entering = np.where(used, 0.0, soft_threshold(slack, self.tuning.entering * self.lam))
         return np.hstack([moving, entering])
 
     def start(self, model: nystrom.NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
@@ -117,8 +115,8 @@ class Penalised:
         """Rows that any rotation of the basis could make non-zero: the row norm of the gradient is rotation-free."""
         gradient = 2.0 * (model @ basis)
         norms = np.sqrt(np.einsum("ij,ij->i", gradient, gradient))
-        chosen = norms > 0.7 * float(self.lam.min())
-        least = min(len(norms), _ROWS * basis.shape[1])
+        chosen = norms > self.tuning.likely * float(self.lam.min())
+        least = min(len(norms), self.tuning.rows * basis.shape[1])
         if np.count_nonzero(chosen) < least:
             chosen[np.argpartition(-norms, least - 1)[:least]] = True
         return np.flatnonzero(chosen)

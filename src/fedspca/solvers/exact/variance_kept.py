@@ -1,6 +1,6 @@
 """The sparsest loadings that keep a share of what dense PCA explains: the default problem."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,9 @@ from fedspca.linalg.sparse_stiefel import retract
 from fedspca.solvers.exact.cardinality import heavy_rows
 from fedspca.solvers.exact.columns import Fit
 from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, scatter
+from fedspca.solvers.exact.tuning import VarianceTuning
 
 Array = NDArray[np.float64]
-
-_ROWS = 400  # rows in sight of a search, if the first guess asks for no more
-_LARGE = 5000  # non-zeros, or rows, beyond which refits and the predictor cost more than they save
-_ROUGH = 3e-3  # residual to which trials are refitted: a tighter one finds hardly a zero more
-_MARGIN = 1e-4  # the reference still grows a little while the last rounds are asked
 
 
 @dataclass(frozen=True)
@@ -27,7 +23,7 @@ class VarianceKept:
     """min of ``||w||_0`` over w in St(d, r) with ``tr(w' S w) >= share * (sum of the r largest eigenvalues of S)``."""
 
     share: float = 0.95
-    patience: float = 0.01  # a round is worth asking for only if it promises this share of zeros more
+    tuning: VarianceTuning = field(default_factory=VarianceTuning)
 
     @property
     def moving(self) -> bool:
@@ -56,14 +52,14 @@ class VarianceKept:
         values, basis = nystrom.leading(model, r)
         if model.rank == 0:
             return [basis]
-        target = self.share * (1.0 + _MARGIN) * float(values.sum())
-        rows = heavy_rows(basis, max(_ROWS, 2 * _first_guess(basis, values, float(values.sum()) - target)))
-        build = nystrom.predictor if len(rows) <= _LARGE else nystrom.majoriser
+        target = self.share * (1.0 + self.tuning.margin) * float(values.sum())
+        rows = heavy_rows(basis, max(self.tuning.rows, 2 * _first_guess(basis, values, float(values.sum()) - target)))
+        build = nystrom.predictor if len(rows) <= self.tuning.large else nystrom.majoriser
         part = build(model, rows)
         inside = [_orthonormal_rows(w, rows) for w in rotated(basis, rotations[:0])]
         w = min(inside, key=lambda w: _first_guess(w, *_spare(part, w, target)))
         # a first look only has to show the model sparse columns
-        best = sparsest(part, w, target, max_iter=3 if warm is None else 9)
+        best = sparsest(part, w, target, self.tuning, trials=self.tuning.first_trials if warm is None else None)
         if best is None:  # the rows in sight do not hold enough variance: the dense answer is feasible
             return [basis]
         return [scatter(best, rows, model.n_features)]
@@ -72,21 +68,21 @@ class VarianceKept:
         """A sparser point, or a feasible one where the incumbent has turned out not to be; empty if none is known."""
         r = at.w.shape[1]
         values, basis = nystrom.leading(model, r)
-        target = self.share * (1.0 + _MARGIN) * float(values.sum())
+        target = self.share * (1.0 + self.tuning.margin) * float(values.sum())
         infeasible = float(np.vdot(at.w, at.product)) < self.share * float(values.sum()) * (1.0 - 1e-9)
         used = np.count_nonzero(at.w.any(axis=1))
         scale = float(np.abs(at.product).max()) or 1.0
-        rows = heavy_rows(np.hstack([at.product / scale, 1e3 * at.w]), max(_ROWS, int(1.2 * used)))
-        build = nystrom.majoriser if at.cautious or len(rows) > _LARGE else nystrom.predictor
+        rows = heavy_rows(np.hstack([at.product / scale, 1e3 * at.w]), max(self.tuning.rows, int(1.2 * used)))
+        build = nystrom.majoriser if at.cautious or len(rows) > self.tuning.large else nystrom.predictor
         part, w = build(model, rows), at.w[rows]
         if infeasible:
-            found = grow(part, w, target)
+            found = grow(part, w, target, self.tuning)
             return [basis if found is None else scatter(found, rows, model.n_features)]
-        worthwhile = int(np.count_nonzero(w) - max(1.0, self.patience * np.count_nonzero(w)))
-        fit = fit_cardinality(part, w, worthwhile) if worthwhile >= r else None
+        worthwhile = int(np.count_nonzero(w) - max(1.0, self.tuning.patience * np.count_nonzero(w)))
+        fit = fit_cardinality(part, w, worthwhile, self.tuning) if worthwhile >= r else None
         if fit is None or fit.variance < target:
             return []
-        found = sparsest(part, fit.w, target, within=256)
+        found = sparsest(part, fit.w, target, self.tuning.to_the_end())
         return [] if found is None else [scatter(found, rows, model.n_features)]
 
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
@@ -98,24 +94,26 @@ class VarianceKept:
         return Assessment(nonzero if short <= 1e-9 else w.size * (1.0 + short), kept, False)
 
 
-def sparsest(q: Quadratic, w: Array, target: float, *, max_iter: int = 9, within: int = 64) -> Array | None:
+def sparsest(
+    q: Quadratic, w: Array, target: float, tuning: VarianceTuning, *, trials: int | None = None
+) -> Array | None:
     """Argmin ``||w||_0`` subject to ``tr(w' S w) >= target``, by trials over the number of non-zeros.
 
     A guess drops the entries whose first-order loss adds up to the allowance; every trial is refitted on its support,
     so the answer lies below it. Where a guess has fallen short, bisection goes on between it and the best, until no
-    more than one in ``within`` could still go.
+    more than one in ``tuning.within`` could still go.
     """
     variances, spare = _spare(q, w, target)
     if spare < 0.0:
-        return grow(q, w, target)
+        return grow(q, w, target, tuning)
     best, upper, value = w, int(np.count_nonzero(w)), target + spare
     lower, least = w.shape[1] - 1, 0.0
     guess, step = _first_guess(w, variances, spare), _ascent(q, w)
-    for _ in range(max_iter):
+    for _ in range(trials or tuning.trials):
         trial = min(max(guess, lower + 1), upper - 1)
-        if upper - trial < max(1, upper // within) or trial <= lower:
+        if upper - trial < max(1, upper // tuning.within) or trial <= lower:
             break
-        fit = _truncated(q, step, trial)
+        fit = _truncated(q, step, trial, tuning)
         if fit is not None and fit.variance >= target:
             best, upper, value = fit.w, int(np.count_nonzero(fit.w)), fit.variance
             step, variances = _ascent(q, best), _spare(q, best, target)[0]
@@ -133,9 +131,9 @@ def sparsest(q: Quadratic, w: Array, target: float, *, max_iter: int = 9, within
     return best
 
 
-def fit_cardinality(q: Quadratic, w: Array, n: int) -> Fit | None:
+def fit_cardinality(q: Quadratic, w: Array, n: int, tuning: VarianceTuning) -> Fit | None:
     """Argmax ``tr(w' S w)`` over w in St(d, r), ``||w||_0 <= n``: hard thresholding, then Newton on the support."""
-    return _truncated(q, _ascent(q, w), n)
+    return _truncated(q, _ascent(q, w), n, tuning)
 
 
 def _ascent(q: Quadratic, w: Array) -> tuple[Array, Array]:
@@ -147,7 +145,7 @@ def _ascent(q: Quadratic, w: Array) -> tuple[Array, Array]:
     return step, np.abs(step) * np.sqrt(weight)
 
 
-def _truncated(q: Quadratic, ascent: tuple[Array, Array], n: int) -> Fit | None:
+def _truncated(q: Quadratic, ascent: tuple[Array, Array], n: int, tuning: VarianceTuning) -> Fit | None:
     """The n entries of a step that are worth most, made orthonormal and refitted on their rows."""
     step, score = ascent
     cut = np.partition(score, score.size - n, axis=None)[score.size - n] if n < score.size else -1.0
@@ -156,23 +154,23 @@ def _truncated(q: Quadratic, ascent: tuple[Array, Array], n: int) -> Fit | None:
     if z is None:
         return None
     part = q.rows(rows, often=False)
-    if n <= _LARGE:  # beyond, a refit buys less than it costs
+    if n <= tuning.large:  # beyond, a refit buys less than it costs
         p = Surrogate(part, np.zeros_like(z), np.zeros(z.shape[1]))
         value, half_way = p.trial(z)
-        z, _, value, *_ = polish(p, z, part.outer(half_way), value, _ROUGH, max_newton=1, keep_signs=False)
+        z, _, value, *_ = polish(p, z, part.outer(half_way), value, tuning.rough, max_newton=1, keep_signs=False)
         explained = -value
     else:
         explained = part.energy(z)
     return Fit(scatter(z, rows, len(step)), explained + q.shift * float(z.shape[1]))
 
 
-def grow(q: Quadratic, w: Array, target: float) -> Array | None:
+def grow(q: Quadratic, w: Array, target: float, tuning: VarianceTuning) -> Array | None:
     """Add non-zeros, ever more at a time, until the target is met."""
     n, step = int(np.count_nonzero(w)), 0.02
     while n < w.size:
         n = min(w.size, n + max(w.shape[1], int(step * n)))
         step = min(2.0 * step, 0.5)
-        fit = fit_cardinality(q, w, n)
+        fit = fit_cardinality(q, w, n, tuning)
         if fit is not None:
             w = fit.w
             if fit.variance >= target:

@@ -34,7 +34,6 @@ Array = NDArray[np.float64]
 LOCAL_FEATURES = 2000  # on one machine: beyond, forming S takes longer than the rounds that it saves
 REMOTE_FEATURES = 4096  # between machines: 67 MB, once
 ELIMINATED = 320  # weights in all, beyond which leaving them out one by one takes seconds, and gains a per cent or two
-_ROTATIONS = 8  # of the leading eigenvectors, beside themselves and varimax, whose supports enter the pool
 _FREE_ROUNDS = 100
 _LANCZOS = 400  # features beyond which a few eigenvectors are found by products
 
@@ -123,8 +122,8 @@ def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
 
 def _cardinality(s: Array, problem: Cardinality, basis: Array, seconds: float) -> tuple[Array, StopReason, float]:
     k = tuple(min(kj, len(s)) for kj in problem.k)
-    starts = _turned(basis, _ROTATIONS if len(k) <= 3 else 0)
     tuning = Tuning.for_size(len(s), max(k), len(k))
+    starts = _turned(basis, tuning.rotations)
     fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
     certificate = certify(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
     stopped = StopReason.PROVED if certificate.proved else StopReason.STATIONARY
@@ -136,7 +135,7 @@ def _variance_kept(
 ) -> tuple[Array, StopReason, float | None]:
     r, target = basis.shape[1], problem.share * dense * (1.0 - 1e-10)
     turned = _turned(basis, 0)
-    sparse = [sparsest(DenseQuadratic(s), w, target, within=256) for w in turned]
+    sparse = [sparsest(DenseQuadratic(s), w, target, problem.tuning.to_the_end()) for w in turned]
     starts = [w for w in sparse if w is not None] or turned
     longest = max(int(np.count_nonzero(w, axis=0).max()) for w in starts)
     tuning = Tuning.for_size(len(s), longest, r).lighter()
