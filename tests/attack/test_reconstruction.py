@@ -17,9 +17,11 @@ def test_faspca_gives_a_site_s_covariance_away_by_round_twelve(seed, init):
     assert errors[4] > 0.01  # there are not enough equations yet
 
 
-def test_so_does_fsspca_where_sites_solve_their_problem():
-    errors = attack(FSSPCA(2, lam2=3.0, local_steps=3000, local_tol=1e-9, max_rounds=12), example_sites())
-    assert errors[-1] < 1e-3
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_so_does_fsspca_where_sites_solve_their_problem(seed):
+    errors = attack(FSSPCA(2, lam2=3.0, local_steps=3000, local_tol=1e-9, max_rounds=15), example_sites(seed=seed))
+    assert errors[4] > 0.1
+    assert errors[-1] < 0.05  # how well a site solves its problem depends on rounding, and so does this
 
 
 def test_products_give_it_away_as_soon_as_the_directions_span_the_features():
