@@ -29,6 +29,22 @@ def test_columns_to_keep_out_may_be_at_some_sites_only(study):
     assert (ran.code, "no column 'nothing'" in ran.err) == (2, True)
 
 
+def test_the_paper_is_reached_from_the_command_line_and_from_a_file(study):
+    paper = ("--solver", "fsspca", "--preset", "paper", "--max-rounds", "3", "--no-path", "--json")
+    refused = fedspca("fit", "north.csv", "south.csv", *paper, "--lam", "20", "-o", "m")
+    assert (refused.code, "needs --lam1" in refused.err, "--lam1 10" in refused.err) == (2, True, True)
+    given = ("--lam", "20", "--lam1", "1", "--block-sizes", "1,1", "--rho", "500")
+    ran = fedspca("fit", "north.csv", "south.csv", *paper, *given, "-o", "m")
+    assert ran.code == 0
+    made = SparsePCAModel.load(study / "m").facts["estimator"]["params"]
+    assert (made["lam1"], made["rho"], made["block_sizes"], made["init"]) == (1.0, 500.0, [1, 1], "random")
+    assert (made["local_steps"], made["line_search"], made["finish"]) == (1000, "wolfe", "qf")
+    settings = '[data]\nfiles = ["north.csv"]\n[fit]\nsolver = "faspca"\nlam = 1.0\nblock_sizes = [1, 1.5]\n'
+    (study / "fit.toml").write_text(settings)
+    assert "block_sizes must be a list of whole numbers" in fedspca("fit", "fit.toml", "-o", "n").err
+    assert "--block-sizes must be a list of whole numbers" in fedspca("fit", "north.csv", "--block-sizes", "one").err
+
+
 # A fit that saves a snapshot after round 20, as it would if time was up, and then waits in round 25 to be interrupted.
 # It once ran freely, and on a busy machine it had sometimes ended before the signal came.
 WAITING = """

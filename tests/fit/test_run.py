@@ -8,7 +8,7 @@ from helpers.study_files import FORMATS, frame, make_rows, write
 SOLVERS = {
     "exact": ({"nonzero": 3}, ExactSPCA(2, n_nonzero=3, scale=True)),
     "faspca": ({"lam": 20.0}, FASPCA(2, lam=20.0, scale=True)),
-    "fsspca": ({"lam": 20.0}, FSSPCA(2, lam2=20.0, scale=True)),
+    "fsspca": ({"lam": 20.0, "lam1": 0.5}, FSSPCA(2, lam1=0.5, lam2=20.0, scale=True)),
 }
 
 

@@ -1,6 +1,7 @@
 import pytest
 
 from fedspca.fit.settings import FitSettings
+from fedspca.study.agreed import agreed_settings
 from fedspca.study.simulation import make_simulation
 from helpers.studies import SITES, study
 
@@ -13,3 +14,26 @@ def test_what_is_stated_of_features_must_be_there(files):
     (files / "ranges.csv").write_text("feature,mean\nf0,0\n")
     with pytest.raises(ValueError, match="columns feature, centre and scale"):
         make_simulation(files / "other", study(epsilon=1.0, stated=str(files / "ranges.csv")), data)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"preset": "paper"}, r'init = "random" is refused there. Write init = "warm" \(--init warm\)'),
+        ({"preset": "paper", "init": "warm", "deflation": "literal"}, 'Write deflation = "generalized"'),
+        ({"preset": "paper", "init": "warm", "local_start": "random", "solver": "fsspca", "lam1": 1.0}, "local_start"),
+    ],
+)
+def test_what_doors_refuse_of_the_paper_is_refused_before_owners_are_asked(given, words):
+    settings = study(**{"solver": "faspca", "lam": 170.0, "masked": False, "nonzero": None, **given}, sites=SITES)
+    with pytest.raises(ValueError, match=words):
+        settings.check()
+
+
+def test_the_paper_runs_between_institutions_from_a_common_start(files):
+    data = FitSettings(files=tuple(str(files / f"{name}.csv") for name in SITES))
+    given = {"solver": "faspca", "preset": "paper", "init": "warm", "lam": 5.0, "block_sizes": (1, 1), "nonzero": None}
+    folder = make_simulation(files / "paper", study(**given, masked=False), data)
+    agreement = folder.agreement()
+    assert agreed_settings(agreement).preset == "paper"
+    assert list(agreed_settings(agreement).block_sizes) == [1, 1]

@@ -9,7 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from fedspca.fit.settings import LISTS, TEXTS, FitSettings, SolverSettings, kind_of_setting, read_fit_settings
+from fedspca.fit.settings import (
+    COUNTS,
+    LISTS,
+    TEXTS,
+    FitSettings,
+    SolverSettings,
+    counts,
+    kind_of_setting,
+    read_fit_settings,
+)
 
 Files = Annotated[
     list[str],
@@ -20,6 +29,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 
 SHORT = {"components": "-r"}  # options that have a short form
+HOW = {TEXTS: " Names with commas between, or repeat it.", LISTS: " As NAME=A,B; repeat it.", COUNTS: " As 1,1."}
 SECTION_TITLES = {
     "study": "Study",
     "data": "Data",
@@ -97,7 +107,7 @@ def _option(about: Any, settings: type[SolverSettings] = FitSettings) -> inspect
     names = [f"{name}/--no-{name[2:]}" if kind is bool else name, *([SHORT[about.name]] if about.name in SHORT else [])]
     shown = "" if about.default in (None, ()) or kind == LISTS else f" \\[default: {about.default}]"
     panel = SECTION_TITLES[about.metadata["section"]]
-    how = {TEXTS: " Names with commas between, or repeat it.", LISTS: " As NAME=A,B; repeat it."}.get(kind, "")
+    how = HOW.get(kind, "")
     choices = about.metadata["choices"]
     option = typer.Option(
         *names,
@@ -106,7 +116,7 @@ def _option(about: Any, settings: type[SolverSettings] = FitSettings) -> inspect
         show_default=False,
         autocompletion=(lambda incomplete: [c for c in choices if c.startswith(incomplete)]) if choices else None,
     )
-    value = list[str] if kind in (TEXTS, LISTS) else kind
+    value = list[str] if kind in (TEXTS, LISTS, COUNTS) else kind
     return inspect.Parameter(
         about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value | None, option]
     )
@@ -123,10 +133,12 @@ def fit_settings(files: list[str], given: dict[str, Any]) -> FitSettings:
 def _given(options: dict[str, Any], kind: type[SolverSettings]) -> dict[str, Any]:
     """Return the settings that were given, each of its own type."""
     given = {name: value for name, value in options.items() if value is not None and value != []}
-    return {name: _parsed(value, kind_of_setting(name, kind)) for name, value in given.items()}
+    return {name: _parsed(name, value, kind_of_setting(name, kind)) for name, value in given.items()}
 
 
-def _parsed(value: Any, kind: Any) -> Any:
+def _parsed(name: str, value: Any, kind: Any) -> Any:
+    if kind == COUNTS:
+        return counts(f"--{name.replace('_', '-')}", [item for text in value for item in text.split(",")])
     if kind == TEXTS:
         return tuple(item for text in value for item in split_names(text))
     if kind == LISTS:

@@ -8,7 +8,7 @@ import typer
 from fedspca.cli.options import AsJson, Force, with_settings
 from fedspca.cli.output import cells, console, notes, print_json, print_table, table
 from fedspca.cli.warnings import shown_warnings
-from fedspca.fit.settings import FitSettings
+from fedspca.fit.settings import OF_THE_PAPER, FitSettings
 
 BAR = 20
 # a path has its own grid and solver, and needs rows
@@ -17,6 +17,7 @@ UNUSED = (
     "nonzero",
     "variance_kept",
     "lam",
+    *OF_THE_PAPER,
     "search",
     "proof_seconds",
     "tol",

@@ -1,6 +1,7 @@
 """``fedspca study``: the coordinator's commands."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ from fedspca.cli.fit import INTERRUPTED
 from fedspca.cli.options import AsJson, settings_as_options
 from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
 from fedspca.cli.show import print_loadings, summary
-from fedspca.fit.settings import FitSettings
+from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.study.settings import StudySettings
 
 if TYPE_CHECKING:
@@ -151,15 +152,11 @@ def stop(folder: Folder = HERE) -> None:
 
 
 @app.command("simulate")
-@settings_as_options(FitSettings, "data", "columns")
+@settings_as_options(FitSettings, "data", "columns", "fit")
 def simulate(
     settings: dict[str, Any],
     files: Annotated[list[str], typer.Argument(help="The tables, one a site.", metavar="FILES...")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The new study's folder.")] = HERE,
-    components: Annotated[int, typer.Option("--components", "-r", help="How many components.")] = 2,
-    nonzero: Annotated[int | None, typer.Option("--nonzero", help="Non-zero weights of each component.")] = None,
-    lam: Annotated[float | None, typer.Option("--lam", help="Or: the weight of the l1 norm.")] = None,
-    solver: Annotated[str, typer.Option("--solver", help="exact, faspca or fsspca.")] = "exact",
     masked: Annotated[bool, typer.Option("--masked/--no-masked", help="Mask what sites send.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -174,9 +171,9 @@ def simulate(
     from fedspca.flower.commands import free_port
     from fedspca.study.simulation import make_simulation
 
-    fit = {"components": components, "nonzero": nonzero, "lam": lam, "solver": solver, "masked": masked}
-    study = StudySettings(name=output.name, min_sites=min(3, len(files)), control_port=free_port()).with_given(fit)
-    folder = make_simulation(output, study, FitSettings(files=tuple(files)).with_given(settings))
+    fit = {about.name: settings.pop(about.name) for about in fields(SolverSettings) if about.name in settings}
+    study = StudySettings(name=output.name, min_sites=min(3, len(files)), masked=masked, control_port=free_port())
+    folder = make_simulation(output, study.with_given(fit), FitSettings(files=tuple(files)).with_given(settings))
     engine = _engine(folder, simulated=True)
     engine.start()
     try:

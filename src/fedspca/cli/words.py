@@ -8,7 +8,19 @@ OPTIONS = {
     "n_nonzero": "--nonzero",
     "variance_kept": "--variance-kept",
     "lam": "--lam",
+    "lam1": "--lam1",
     "lam2": "--lam",
+    "rho": "--rho",
+    "mu": "--mu",
+    "block_sizes": "--block-sizes",
+    "deflation": "--deflation",
+    "finish": "--finish",
+    "init": "--init",
+    "line_search": "--line-search",
+    "retraction": "--retraction",
+    "local_steps": "--local-steps",
+    "local_tol": "--local-tol",
+    "local_start": "--local-start",
     "scale": "--scale",
     "max_missing": "--max-missing",
     "tol": "--tol",
@@ -18,7 +30,9 @@ OPTIONS = {
 LIBRARY = ("fedspca.estimators", "fedspca.solvers", "fedspca.model", "sklearn.")
 _PARAMETER = re.compile(rf"[Tt]he '({'|'.join(OPTIONS)})' parameter of \w+")
 # Names that no sentence uses as an ordinary word. Within quotes they may be the name of a column.
-_NAME = re.compile(r"(?<!['\w-])(n_components|n_nonzero|variance_kept|max_missing|max_rounds|random_state)(?!['\w])")
+_NAME = re.compile(
+    r"(?<!['\w-])(n_components|n_nonzero|variance_kept|max_missing|max_rounds|random_state|block_sizes)(?!['\w])"
+)
 _SOLVER = re.compile(r"\bExactSPCA\b")
 
 

@@ -110,6 +110,8 @@ def _consensus_objection(agreement: Agreement, query: Query) -> str | None:
         return "under masks, consensus steps tell of single sites, and the owner has not approved that by name."
     if query.scalars["iteration"] == 0 and "start" not in query.arrays:
         return "between institutions sites begin at a common point, and it brings none (init='warm', or an array)."
+    if query.scalars.get("begin") == "random":
+        return "between institutions each round begins where the last ended (local_start='last')."
     if int(query.scalars.get("steps", 0)) > MOST_STEPS:
         return f"it asks for more than {MOST_STEPS} steps of descent."
     return None

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedspca._callers import warn_caller
 from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federation
+from fedspca.estimators.paper import paper_settings
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.site.question import Query
@@ -35,7 +36,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
     rho: float | Literal["auto"] | Sequence[float | Literal["auto"]]
     adaptive_rho: bool | None
     init: Any
-    deflation: Literal["orthogonal", "generalized"]
+    deflation: Literal["orthogonal", "generalized", "literal"]
     finish: Literal["sparse", "qf"]
     tol: float
     rho_: Array
@@ -56,6 +57,19 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         "callbacks": [list, tuple, None],
         "verbose": ["verbose"],
     }
+
+    @classmethod
+    def paper(cls, n_components: int = 2, **further: Any) -> Self:
+        """Return the method with every choice of the paper, those in ``further`` apart.
+
+        Parameters
+        ----------
+        n_components : int, default=2
+            How many loadings.
+        **further
+            Parameters of the estimator: the penalties, and whatever is to differ from the paper.
+        """
+        return cls(n_components, **{**paper_settings(cls.__name__, n_components), **further})
 
     @abstractmethod
     def _run(self, rounds: Rounds, frame: Frame, plan: Stages, columns: slice, rng: np.random.Generator) -> Loadings:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import StrOptions
 
 from fedspca.estimators.consensus import NON_NEGATIVE, ConsensusSparsePCA, weighted_norm
 from fedspca.linalg.operators import Frame
@@ -38,9 +39,10 @@ class FASPCA(ConsensusSparsePCA):
         Whether ρ doubles while residuals grow. None lets only an automatic one.
     init : {"warm", "random"} or array-like of shape (n_components, n_features), default="warm"
         A common start from a few block power rounds, or random ones at each site as in the paper, or given components.
-    deflation : {"orthogonal", "generalized"}, default="orthogonal"
+    deflation : {"orthogonal", "generalized", "literal"}, default="orthogonal"
         Whether later stages stay orthogonal to earlier loadings throughout, so that zeros survive, or are only
-        orthonormal in the metric G = I − ZZᵀ and projected at the end, as in the paper.
+        orthonormal in the metric G = I − ZZᵀ and projected at the end, as in the paper. ``"literal"`` also removes z
+        before it is normalised, as Algorithm 4 is printed; two stages at most, and it ends in a Q factor.
     finish : {"sparse", "qf"}, default="sparse"
         The last step: orthonormal loadings that keep every zero, or the paper's Q factor, which may fill zeros in.
     scale : bool, default=False
@@ -96,6 +98,7 @@ class FASPCA(ConsensusSparsePCA):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ConsensusSparsePCA._parameter_constraints,
         "lam": [NON_NEGATIVE, "array-like"],
+        "deflation": [StrOptions({"orthogonal", "generalized", "literal"})],
     }
 
     def __init__(
@@ -107,7 +110,7 @@ class FASPCA(ConsensusSparsePCA):
         rho: float | Literal["auto"] | Sequence[float | Literal["auto"]] = "auto",
         adaptive_rho: bool | None = None,
         init: Any = "warm",
-        deflation: Literal["orthogonal", "generalized"] = "orthogonal",
+        deflation: Literal["orthogonal", "generalized", "literal"] = "orthogonal",
         finish: Literal["sparse", "qf"] = "sparse",
         scale: bool = False,
         max_missing: float = 0.0,
@@ -134,6 +137,11 @@ class FASPCA(ConsensusSparsePCA):
         self.verbose = verbose
 
     def _run(self, rounds: Rounds, frame: Frame, plan: Stages, columns: slice, rng: np.random.Generator) -> Loadings:
+        if self.deflation == "literal" and len(plan.block_sizes) > 2:
+            raise ValueError(
+                "The 'deflation' parameter of FASPCA, as 'literal', is for two stages at most: with more, the printed "
+                f"product of I − zzᵀ is not symmetric. Got block_sizes={list(plan.block_sizes)}; take 'generalized'."
+            )
         return faspca(rounds, frame, plan, self._penalty("lam", columns), rng)
 
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:  # noqa: ARG002 - FSSPCA's has it

@@ -51,6 +51,9 @@ class FSSPCA(ConsensusSparsePCA):
     local_tol : float, default=0.05
         A site also stops when its gradient has fallen to this share of what it was in the round's first step; with
         a small one and many steps the local problem is solved, as the paper has it.
+    local_start : {"last", "random"}, default="last"
+        Where a site's descent begins in each round: at its loadings of the round before, or, as Algorithm 3 is
+        printed, at a random point. Both end alike where ρ is so large that the local problem has one minimum.
     deflation : {"orthogonal", "generalized"}, default="orthogonal"
         Whether later stages stay orthogonal to earlier loadings throughout, so that zeros survive, or move on the
         generalised Stiefel manifold and are projected at the end, as in the paper.
@@ -99,6 +102,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         "retraction": [StrOptions({"qr", "polar"})],
         "local_steps": [AT_LEAST_ONE],
         "local_tol": [POSITIVE],
+        "local_start": [StrOptions({"last", "random"})],
     }
 
     def __init__(
@@ -116,6 +120,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         retraction: Literal["qr", "polar"] = "qr",
         local_steps: int = 5,
         local_tol: float = 0.05,
+        local_start: Literal["last", "random"] = "last",
         deflation: Literal["orthogonal", "generalized"] = "orthogonal",
         finish: Literal["sparse", "qf"] = "sparse",
         scale: bool = False,
@@ -138,6 +143,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         self.retraction = retraction
         self.local_steps = local_steps
         self.local_tol = local_tol
+        self.local_start = local_start
         self.deflation = deflation
         self.finish = finish
         self.scale = scale
@@ -150,7 +156,12 @@ n_samples_, stop_reason_, rho_, constant_features_
 
     def _run(self, rounds: Rounds, frame: Frame, plan: Stages, columns: slice, rng: np.random.Generator) -> Loadings:
         local = LocalDescent(
-            float(self.mu), int(self.local_steps), float(self.local_tol), self.line_search, self.retraction
+            float(self.mu),
+            int(self.local_steps),
+            float(self.local_tol),
+            self.line_search,
+            self.retraction,
+            self.local_start,
         )
         lam1, lam2 = self._penalty("lam1", columns), self._penalty("lam2", columns)
         return fsspca(rounds, frame, plan, lam1, lam2, local, rng)

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,28 +17,25 @@ from fedspca.metrics import n_nonzeros
 
 Array = NDArray[np.float64]
 Setting = Literal["paper", "ours"]
+Method = TypeVar("Method", FASPCA, FSSPCA)
 
 SETTINGS: tuple[Setting, Setting] = ("paper", "ours")
 PAPER_ROUNDS = 200  # a stage. The paper states no stopping rule and reports 315 and 133 rounds
-PAPER: Mapping[str, Any] = {
-    "rho": 1000.0,
-    "init": "random",
-    "deflation": "generalized",
-    "finish": "qf",
-    "max_rounds": PAPER_ROUNDS,
-}
 
 
 def faspca(setting: Setting, seed: int, lam: Any, **further: Any) -> FASPCA:
     """FASPCA for two loadings: the paper's, one at a time, or our block form."""
-    given: dict[str, Any] = {**PAPER, "block_sizes": [1, 1]} if setting == "paper" else {}
-    return FASPCA(2, lam=lam, random_state=seed, **{**given, **further})
+    return _set(FASPCA, setting, {"lam": lam, "random_state": seed, **further})
 
 
 def fsspca(setting: Setting, seed: int, lam1: float, lam2: float, **further: Any) -> FSSPCA:
     """FSSPCA for two loadings, with the paper's settings or ours."""
-    given: dict[str, Any] = dict(PAPER) if setting == "paper" else {}
-    return FSSPCA(2, lam1=lam1, lam2=lam2, random_state=seed, **{**given, **further})
+    return _set(FSSPCA, setting, {"lam1": lam1, "lam2": lam2, "random_state": seed, **further})
+
+
+def _set(method: type[Method], setting: Setting, given: Mapping[str, Any]) -> Method:
+    """Return a method for two loadings, with every choice of the paper or with our defaults."""
+    return method.paper(2, **{"max_rounds": PAPER_ROUNDS, **given}) if setting == "paper" else method(2, **given)
 
 
 def exact(setting: Setting, seed: int, **further: Any) -> ExactSPCA:  # noqa: ARG001 - it has one setting, ours

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fedspca.federation import FederationError, LocalFederation
 from fedspca.fit.inputs import Inputs, make_sites
-from fedspca.fit.settings import FitSettings
+from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import make_estimator
 from fedspca.site import Site, SiteError
 from fedspca.solvers.standardise import standardise
@@ -48,8 +48,7 @@ def obstacles(settings: FitSettings, inputs: Inputs) -> list[str]:
 
 def _check_joint_moments(settings: FitSettings, sites: list[Site]) -> None:
     """Raise what a fit raises once it knows the joint mean and spread: missing values, no variance, too few rows."""
-    plain = replace(settings, solver="exact", nonzero=None, lam=None, variance_kept=None)
-    estimator = make_estimator(plain, [])
+    estimator = make_estimator(SolverSettings(components=settings.components), [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # constant features are told of as oddities
         moments = standardise(LocalFederation(sites), scale=settings.scale, max_missing=settings.max_missing)

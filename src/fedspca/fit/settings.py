@@ -9,6 +9,9 @@ from typing import Any, Self, TypeVar, get_args, get_type_hints
 from fedspca.data.columns import MAX_FEATURES, Columns, listed
 from fedspca.data.formats import TextOptions
 
+WORKERS = ("lam1", "mu", "line_search", "retraction", "local_steps", "local_tol", "local_start")  # of fsspca alone
+CONSENSUS = ("rho", "block_sizes", "deflation", "finish", "init")  # of both of the paper's methods
+OF_THE_PAPER = ("preset", *CONSENSUS, *WORKERS)
 SECTIONS = ("study", "data", "columns", "fit", "federation", "privacy", "policy")
 
 
@@ -45,6 +48,59 @@ class SolverSettings:
         "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
     )
     lam: float | None = setting("fit", "Or: the weight of the l1 norm (every solver).", example="100.0")
+    lam1: float | None = setting(
+        "fit", "The weight of each site's smoothed norm; 0 is the method of Tan et al. (fsspca).", example="10.0"
+    )
+    preset: str | None = setting(
+        "fit",
+        "paper: every choice of the paper that is not given here (faspca, fsspca).",
+        example='"paper"',
+        choices=("paper",),
+    )
+    rho: float | None = setting(
+        "fit", "How strongly sites are held together; by default found from the sites (faspca, fsspca).", example="1e3"
+    )
+    mu: float | None = setting("fit", "The width of the smoothing (fsspca).", example="1e-3")
+    block_sizes: tuple[int, ...] | None = setting(
+        "fit", "How many components are solved for at once, stage by stage (faspca, fsspca).", example="[1, 1]"
+    )
+    deflation: str | None = setting(
+        "fit",
+        "How later stages keep off earlier ones: orthogonal, generalized (paper), literal (faspca, fsspca).",
+        example='"orthogonal"',
+        choices=("orthogonal", "generalized", "literal"),
+    )
+    finish: str | None = setting(
+        "fit",
+        "The last step: sparse, or qf, which may fill zeros in (faspca, fsspca).",
+        example='"sparse"',
+        choices=("sparse", "qf"),
+    )
+    init: str | None = setting(
+        "fit",
+        "Where sites begin: warm, a common point, or random (faspca, fsspca).",
+        example='"warm"',
+        choices=("warm", "random"),
+    )
+    line_search: str | None = setting(
+        "fit",
+        "Step sizes at the sites: armijo or wolfe (fsspca).",
+        example='"armijo"',
+        choices=("armijo", "wolfe"),
+    )
+    retraction: str | None = setting(
+        "fit", "How a step returns to the manifold: qr or polar (fsspca).", example='"qr"', choices=("qr", "polar")
+    )
+    local_steps: int | None = setting("fit", "The most steps of a site in a round (fsspca).", example="5")
+    local_tol: float | None = setting(
+        "fit", "The share of its first gradient at which a site stops in a round (fsspca).", example="0.05"
+    )
+    local_start: str | None = setting(
+        "fit",
+        "Where a site's steps begin in each round: last, or random (fsspca).",
+        example='"last"',
+        choices=("last", "random"),
+    )
     scale: bool = setting(
         "fit", "Divide features by their joint standard deviation; in Python the default is not to.", True
     )
@@ -178,6 +234,7 @@ def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
 
 
 TEXTS: Any = tuple[str, ...]
+COUNTS: Any = tuple[int, ...]
 LISTS: Any = Mapping[str, tuple[str, ...]]
 KINDS: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
     bool: (bool, "true or false"),
@@ -185,6 +242,7 @@ KINDS: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
     float: ((int, float), "a number"),
     str: (str, "a text in quotes"),
     TEXTS: (list, "a list of texts"),
+    COUNTS: (list, "a list of whole numbers"),
     LISTS: (dict, "a table of lists of texts"),
 }
 
@@ -204,9 +262,21 @@ def _checked(path: Path, settings: type[SolverSettings], name: str, value: Any) 
         raise ValueError(f"{path}: {name} must be {words}. Got {value!r} instead.")
     if kind == TEXTS:
         return _texts(path, name, value)
+    if kind == COUNTS:
+        return counts(f"{path}: {name}", value)
     if kind == LISTS:
         return {key: _texts(path, f"{name}.{key}", items) for key, items in value.items()}
     return value
+
+
+def counts(what: str, items: Any) -> tuple[int, ...]:
+    """Return whole numbers, from a file or from the command line, or say what is none."""
+    try:
+        if isinstance(items, list) and not any(isinstance(item, bool | float) for item in items):
+            return tuple(int(item) for item in items)
+    except ValueError:
+        pass
+    raise ValueError(f"{what} must be a list of whole numbers. Got {items!r} instead.")
 
 
 def _texts(path: Path, name: str, items: Any) -> tuple[str, ...]:

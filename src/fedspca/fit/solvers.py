@@ -1,12 +1,13 @@
 """The solvers that settings can name, and how the settings become theirs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA
 from fedspca.estimators.base import FederatedSparsePCA
-from fedspca.fit.settings import SolverSettings
+from fedspca.estimators.paper import paper_settings
+from fedspca.fit.settings import CONSENSUS, WORKERS, SolverSettings
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,11 @@ class Solver:
     make: Callable[..., FederatedSparsePCA]
     names: Mapping[str, str]
     required: tuple[str, ...] = ()
+
+
+def _same(names: Sequence[str]) -> dict[str, str]:
+    """Settings that have the estimator's own names."""
+    return {name: name for name in names}
 
 
 SHARED = {"scale": "scale", "max_missing": "max_missing", "tol": "tol", "max_rounds": "max_rounds"}
@@ -31,8 +37,8 @@ SOLVERS: Mapping[str, Solver] = {
             "proof_seconds": "proof_seconds",
         },
     ),
-    "faspca": Solver(FASPCA, {**SHARED, "lam": "lam"}, required=("lam",)),
-    "fsspca": Solver(FSSPCA, {**SHARED, "lam": "lam2"}, required=("lam",)),
+    "faspca": Solver(FASPCA, {**SHARED, **_same(CONSENSUS), "lam": "lam"}, required=("lam",)),
+    "fsspca": Solver(FSSPCA, {**SHARED, **_same((*CONSENSUS, *WORKERS)), "lam": "lam2"}, required=("lam",)),
 }
 SPARSITY = ("nonzero", "variance_kept", "lam")
 
@@ -43,7 +49,8 @@ def make_estimator(settings: SolverSettings, callbacks: list[Any]) -> FederatedS
         raise ValueError(f"There is no solver {settings.solver!r}; there are {', '.join(SOLVERS)}.")
     solver = SOLVERS[settings.solver]
     _check_sparsity(settings, solver)
-    given = {
+    _check_taken(settings, solver)
+    given = _preset(settings) | {
         theirs: getattr(settings, ours) for ours, theirs in solver.names.items() if getattr(settings, ours) is not None
     }
     estimator = solver.make(settings.components, random_state=settings.seed, callbacks=callbacks, **given)
@@ -51,9 +58,43 @@ def make_estimator(settings: SolverSettings, callbacks: list[Any]) -> FederatedS
     return estimator
 
 
+def _preset(settings: SolverSettings) -> dict[str, Any]:
+    """Return what the preset sets, by the estimator's names."""
+    if settings.preset is None:
+        return {}
+    if settings.preset != "paper":
+        raise ValueError(f"There is no preset {settings.preset!r}; there is 'paper'.")
+    if settings.solver not in ("faspca", "fsspca"):
+        raise ValueError(
+            f"The preset 'paper' is for the paper's methods, and {settings.solver!r} is none. "
+            "Write --solver faspca or --solver fsspca."
+        )
+    return paper_settings(settings.solver.upper(), settings.components)
+
+
+def _check_taken(settings: SolverSettings, solver: Solver) -> None:
+    """Refuse a setting that the solver would ignore, and FSSPCA without the norm that makes it FSSPCA."""
+    for name in dict.fromkeys(name for each in SOLVERS.values() for name in each.names):
+        if getattr(settings, name) is not None and name not in solver.names:
+            takers = ", ".join(known for known, each in SOLVERS.items() if name in each.names)
+            raise ValueError(
+                f"The solver {settings.solver!r} does not take {as_option(name)}; it is for {takers}. Leave it out."
+            )
+    if "lam1" in solver.names and settings.lam1 is None:
+        raise ValueError(
+            f"The solver {settings.solver!r} needs --lam1, the weight of each site's smoothed norm, beside --lam. The "
+            "paper has --lam1 10 with --lam 190; --lam1 0 is the method of Tan et al. (2019), without smoothing."
+        )
+
+
+def as_option(name: str) -> str:
+    """Return a setting's name as it is typed at the command line."""
+    return f"--{name.replace('_', '-')}"
+
+
 def _check_sparsity(settings: SolverSettings, solver: Solver) -> None:
     given = [name for name in SPARSITY if getattr(settings, name) is not None]
-    option = {name: f"--{name.replace('_', '-')}" for name in SPARSITY}
+    option = {name: as_option(name) for name in SPARSITY}
     if len(given) > 1:
         raise ValueError(
             f"Sparsity is asked for in more than one way: {', '.join(option[g] for g in given)}. Choose one."

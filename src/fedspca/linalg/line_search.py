@@ -32,9 +32,12 @@ def strong_wolfe(curve: Curve, value0: float, slope0: float, start: float) -> fl
     """Find θ with Armijo's condition and |φ'(θ)| ≤ c2 |φ'(0)|; falls back on Armijo's alone.
 
     The search of scipy runs on a line; a curve on a manifold, parametrised by its step, is one. Time is measured in
-    units of ``start``, since scipy's first trial is the unit step.
+    units of ``start``, since scipy's first trial is the unit step. Where that one will do, scipy is not asked.
     """
-    seen: dict[float, tuple[float, float]] = {}
+    first, slope1 = curve(start)
+    if first <= value0 + SUFFICIENT_DECREASE * start * slope0 and abs(slope1) <= -CURVATURE * slope0:
+        return start
+    seen = {start: (first, slope1)}
 
     def at(scaled: Array) -> tuple[float, float]:
         theta = float(scaled[0]) * start

@@ -45,6 +45,11 @@ def begin(rows: DeflatedRows, frame: Frame, w: Array) -> ConsensusState:
     return ConsensusState(0, frame, w, np.zeros_like(w), rows.gram_product(w), rho=0.0, step=0.0)
 
 
+def restarted(rows: DeflatedRows, state: ConsensusState, w: Array) -> ConsensusState:
+    """Begin this round's descent at another point (Algorithm 3, step 1, as printed)."""
+    return state._replace(w=w, gram_w=rows.gram_product(w), step=0.0)
+
+
 def dual_step(state: ConsensusState, z: Array) -> ConsensusState:
     """U ← u + ρ(w − z), with the ρ under which w was found; before the first round there is nothing to do."""
     if state.iteration == 0:

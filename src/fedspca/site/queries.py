@@ -50,6 +50,7 @@ from fedspca.site.consensus import (
     dual_step,
     faspca_update,
     fsspca_update,
+    restarted,
 )
 from fedspca.site.errors import InvalidQuery
 from fedspca.site.question import Query, Question, Shape, SiteData, State, Terms
@@ -154,6 +155,8 @@ def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
     z, rho, mu = query.arrays["z"], float(query.scalars["rho"]), float(query.scalars["mu"])
     before = dual_step(_consensus_state(data, state, query), z)
     rows = data.seen_in(before.frame, COLUMNS_OF_CONSENSUS)
+    if query.scalars["begin"] == "random" and before.iteration:
+        before = restarted(rows, before, random_point(data.site, before.frame, query, before.iteration))
     how = Descent(
         steps=int(query.scalars["steps"]),
         tol=float(query.scalars["tol"]),
@@ -187,8 +190,13 @@ def starting_point(site: str, frame: Frame, query: Query) -> Array:
     """Start at the common point where one is given, else, as the paper does, at a random one of the site's own."""
     if "start" in query.arrays:
         return query.arrays["start"]
+    return random_point(site, frame, query)
+
+
+def random_point(site: str, frame: Frame, query: Query, *rounds: int) -> Array:
+    """Draw a point of the manifold: of this site, and of this round where one is named."""
     # seeded by the site's name as well: independent between sites, and the same whatever their order
-    rng = np.random.default_rng([int(query.scalars["seed"]), crc32(site.encode())])
+    rng = np.random.default_rng([int(query.scalars["seed"]), crc32(site.encode()), *rounds])
     return polar_factor(project_out(frame.removed, rng.standard_normal(query.arrays["z"].shape)), frame.removed)
 
 
@@ -265,7 +273,7 @@ CONSENSUS_SCALARS: Mapping[str, type | frozenset[str]] = {
     "iteration": int,
     "rho": float,
     "seed": int,
-    "deflation": frozenset({"orthogonal", "generalized"}),
+    "deflation": frozenset({"orthogonal", "generalized", "literal"}),
 }
 
 
@@ -344,6 +352,7 @@ QUERIES: Mapping[str, Question] = {
             "tol": float,
             "search": frozenset({"armijo", "wolfe"}),
             "retraction": frozenset({"qr", "polar"}),
+            "begin": frozenset({"last", "random"}),
         },
         averaged=True,
     ),

@@ -12,7 +12,7 @@ from fedspca.linalg.stiefel import project_out
 from fedspca.site.question import Query, Scalar
 from fedspca.solvers.asking import frame_arrays
 from fedspca.solvers.consensus import Consensus, Method, RhoControl, reach_consensus
-from fedspca.solvers.finish import Deflation, Finish, finish, q_factor, with_fixed_signs
+from fedspca.solvers.finish import Deflation, Finish, finish, nowhere_empty, q_factor, with_fixed_signs
 from fedspca.solvers.rounds import Rounds
 from fedspca.solvers.stopping import StopReason
 from fedspca.solvers.warm_start import largest_curvature, leading_subspace
@@ -35,8 +35,9 @@ class Stages:
         Whether ρ may grow; None lets only an automatic one.
     init : "warm", "random" or ndarray of shape (d, r)
         Where the sites begin.
-    deflation : "orthogonal" or "generalized"
-        Whether loadings stay off the removed directions throughout, or are projected off them at the end.
+    deflation : "orthogonal", "generalized" or "literal"
+        Whether loadings stay off the removed directions throughout, or are projected off them at the end, or are
+        also removed before they are normalised, as Algorithm 4 is printed.
     finish : "sparse" or "qf"
         The last step of each stage.
     tol : float
@@ -74,7 +75,8 @@ def solve_in_stages(
 ) -> Loadings:
     """Solve for the loadings of each stage off the directions of those before it.
 
-    Each stage's loadings are orthonormal before they are removed, so that I − ZZᵀ is the projection it is meant to be.
+    Each stage's loadings are orthonormal before they are removed, so that I − ZZᵀ is the projection that the paper's
+    text says it is; printed Algorithm 4 removes them first (``"literal"``), and then I − ZZᵀ is none until z converged.
     """
     found, stages, first = np.zeros((len(frame.mean), 0)), [], rounds.stage
     for stage, size in enumerate(plan.block_sizes):
@@ -82,7 +84,8 @@ def solve_in_stages(
         columns = slice(found.shape[1], found.shape[1] + size)
         consensus = _solve_stage(rounds, frame, plan, stage, columns, method(columns), rng)
         w = with_fixed_signs(finish(consensus, frame.removed, plan.finish, plan.deflation))
-        found, frame = np.hstack([found, w]), frame.without(w)
+        removed = project_out(frame.removed, nowhere_empty(consensus)) if plan.deflation == "literal" else w
+        found, frame = np.hstack([found, w]), frame.without(removed)
         stages.append(consensus)
         if consensus.stop_reason is StopReason.CALLBACK:
             break

@@ -10,7 +10,7 @@ from fedspca.linalg.stiefel import polar_factor, project_out
 from fedspca.solvers.consensus import Consensus
 
 Array = NDArray[np.float64]
-Deflation = Literal["orthogonal", "generalized"]
+Deflation = Literal["orthogonal", "generalized", "literal"]
 Finish = Literal["sparse", "qf"]
 
 NEGLIGIBLE = 1e-9  # a weight that only the rounding of the constraints keeps from zero
@@ -24,10 +24,9 @@ def finish(consensus: Consensus, removed: Array, kind: Finish, deflation: Deflat
     all zero, or supports cannot be made orthogonal), zeros are filled in and the loadings stay orthonormal.
     ``"qf"`` is the paper's Q factor of Gz, which fills zeros in whenever z is not yet orthonormal.
     """
-    empty = ~np.any(consensus.z, axis=0)
-    z = np.where(empty, consensus.mean_w, consensus.z)
+    z = nowhere_empty(consensus)
     projected = project_out(removed, z)
-    if kind == "qf":
+    if kind == "qf" or deflation == "literal":
         return q_factor(projected)
     if deflation == "generalized":  # z was free to leave the complement, and is brought back (Algorithm 4, step 4)
         z = projected
@@ -36,6 +35,11 @@ def finish(consensus: Consensus, removed: Array, kind: Finish, deflation: Deflat
         return polar_factor(projected, removed)
     tight = sparse_orthonormalise(loadings, np.abs(loadings) > NEGLIGIBLE, removed)
     return loadings if tight is None else tight
+
+
+def nowhere_empty(consensus: Consensus) -> Array:
+    """Z, with the sites' mean in the place of a column that the penalty left empty."""
+    return np.where(np.any(consensus.z, axis=0), consensus.z, consensus.mean_w)
 
 
 def q_factor(x: Array) -> Array:

@@ -1,6 +1,7 @@
 """FSSPCA: federated sparse PCA with a smoothed ℓ1 norm at the sites (Algorithms 1 to 5)."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ class LocalDescent:
     tol: float
     search: LineSearch
     retraction: Retraction
+    begin: Literal["last", "random"]
 
 
 def fsspca(
@@ -48,6 +50,7 @@ def fsspca(
                 "tol": local.tol,
                 "search": local.search,
                 "retraction": local.retraction,
+                "begin": local.begin,
             },
             lam=lam2[columns],
             lam1=lam1[columns],

@@ -98,7 +98,7 @@ class StudySettings(SolverSettings):
                 "could subtract its own part. Have more sites and a larger min_sites, or no masks (--no-masked)."
             )
         self._check_masks()
-        make_estimator(self, [])  # settings that no solver takes
+        _check_common_start(make_estimator(self, []))  # which refuses settings that no solver takes
         self._privacy_settings()
 
     def _check_masks(self) -> None:
@@ -182,6 +182,18 @@ class StudySettings(SolverSettings):
             deadline=float(self.deadline),
             patience=float(self.patience),
         )
+
+
+def _check_common_start(estimator: Any) -> None:
+    """Refuse what a site's door refuses: starts of its own, and directions that are not orthonormal."""
+    refused = {"init": ("random", "warm"), "local_start": ("random", "last"), "deflation": ("literal", "generalized")}
+    for name, (value, instead) in refused.items():
+        if getattr(estimator, name, None) == value:
+            raise ValueError(
+                f"Between institutions sites begin at a common point and see orthonormal directions only: "
+                f'{name} = "{value}" is refused there. Write {name} = "{instead}" (--{name.replace("_", "-")} '
+                f"{instead})."
+            )
 
 
 def _stated(path: Path, features: tuple[str, ...]) -> dict[str, list[float]]:

@@ -22,7 +22,8 @@ def sparsity_in_words(fit: Mapping[str, Any]) -> str:
     if fit.get("nonzero") is not None:
         return f"{fit['nonzero']} features each"
     if fit.get("lam") is not None:
-        return f"l1 penalty {fit['lam']}"
+        smoothed = "" if fit.get("lam1") is None else f", of the smoothed norm at each site {fit['lam1']}"
+        return f"l1 penalty {fit['lam']}{smoothed}"
     return f"the sparsest that keep {fit.get('variance_kept') or 0.95:.0%} of the variance of dense PCA"
 
 
