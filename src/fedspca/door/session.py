@@ -21,7 +21,12 @@ from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
 
 FAILURES = "study:failures"
+ROWS = "study:rows"  # the totals of the rows that the study began with
 MOST_FAILURES = 3  # each tells one bit of somebody's rows
+OTHER_ROWS = (
+    "the rows are not those with which the study began, and the difference of two sums would be the rows that came or "
+    "went. Give back the file as it was, or agree on a new study of another name."
+)
 
 log = logging.getLogger(__name__)
 
@@ -80,20 +85,25 @@ class Session:
         """
         self._check(query)
         self.failed = False
-        try:
-            terms = self.site.answer(tidied(query), self._purpose())
-        except SiteError:
-            raise
-        except Exception:
-            log.exception("A question could not be answered")
-            terms = None
-        self.secrets |= remembered(query, self.secrets)
+        terms = self._computed(tidied(query))
+        self.secrets |= {**remembered(query, self.secrets), ROWS: self.secrets.get(ROWS, self.site.totals)}
         if terms is None or not all(_below(term, (limits or {}).get(name, np.inf)) for name, term in terms.items()):
             self.failed = True
             self.secrets[FAILURES] = np.array([self.failures + 1])
         if self.failures >= MOST_FAILURES:
             self.failed = True
         return None if self.failed else terms
+
+    def _computed(self, query: Query) -> Terms | None:
+        """Return the terms; None if they could not be computed, or would have been rounded away row by row."""
+        try:
+            terms = self.site.answer(query, self._purpose())
+            return None if "mean" in query.arrays and self.site.outweighed_by(query.arrays["mean"]) else terms
+        except SiteError:
+            raise
+        except Exception:
+            log.exception("A question could not be answered")
+            return None
 
     @property
     def failures(self) -> int:
@@ -108,6 +118,8 @@ class Session:
             raise InvalidQuery(name, query.name, f"there is no such question; there are {known}.")
         if query.name not in self.agreement.questions:
             raise SiteRefusal(name, query.name, "the question is not part of what the owner approved.")
+        if ROWS in self.secrets and not self.site.holds(self.secrets[ROWS]):
+            raise SiteRefusal(name, query.name, OTHER_ROWS)
         if self.round > self.agreement.max_rounds:
             raise SiteRefusal(name, query.name, f"the owner approved {self.agreement.max_rounds} questions.")
         asked = QUERIES[query.name].components(query)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Purpose
 from fedspca.dp.ledger import Ledger
-from fedspca.linalg.operators import AnyRows, RemoteRows, Rows, Sums, column_counts, row_blocks, total
+from fedspca.linalg.operators import (
+    AnyRows,
+    RemoteRows,
+    Rows,
+    Sums,
+    column_counts,
+    deviations_from,
+    row_blocks,
+    total,
+)
 from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
 from fedspca.site.policy import Policy
@@ -20,6 +29,8 @@ from fedspca.site.question import Query, Question, SiteData, State, Terms, query
 from fedspca.site.snapshot import restore, snapshot
 
 TOO_LARGE = 1e70  # norms of AᵀAw take the fourth power, and the largest number there is is 1e308
+OUTWEIGHS = 2.0**20  # a mean so many times the values still leaves 33 of their 53 bits
+SAME_ROWS = 1e-9  # other versions add the same rows up to sums that differ by less
 
 
 class Site:
@@ -76,6 +87,27 @@ class Site:
     def n_features(self) -> int:
         """How many columns the rows have."""
         return int(self._data.rows.shape[1])
+
+    @cached_property
+    def totals(self) -> NDArray[np.float64]:
+        """Σ1, Σx and Σx² by feature, 3 × d, which never leave the site: they say whether the rows are the same."""
+        sums, squares = deviations_from(self._data.rows, np.zeros(self.n_features), missing=self._data.missing)
+        return np.stack([np.full(self.n_features, float(self.n_rows)), sums, squares])
+
+    def holds(self, totals: NDArray[np.float64]) -> bool:
+        """Whether the rows are those of which these were the totals."""
+        if totals.shape != self.totals.shape or totals[0, 0] != self.n_rows:
+            return False
+        unit = np.stack([np.ones(self.n_features), np.sqrt(self.n_rows * self.totals[2]), self.totals[2]])
+        return bool(np.all(np.abs(totals - self.totals) <= SAME_ROWS * unit))
+
+    def outweighed_by(self, mean: NDArray[np.float64]) -> bool:
+        """Whether a mean is so large that x − μ would round the values away, row by row, before they are summed.
+
+        Whoever chose such a mean would choose which rows count. A feature that is zero in every row has nothing to lose.
+        """
+        squares = self.totals[2]
+        return bool(np.any((squares > 0) & (np.abs(mean) > OUTWEIGHS * np.sqrt(squares / self.n_rows))))
 
     def answer(self, query: Query, purpose: Purpose | None = None) -> Terms:
         """Answer one question with this site's terms of the sum, or raise a :class:`SiteError` that says why not.
