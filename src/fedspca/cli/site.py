@@ -115,6 +115,7 @@ def stop(site: At = HERE) -> None:
 def show(site: At = HERE, as_json: AsJson = False) -> None:
     """Say in words what the study will ask of this site, what leaves the machine, how often, and who sees it."""
     from fedspca.door.agreement import objections, owners_objections
+    from fedspca.study.earlier import told_together
     from fedspca.study.words import in_words
 
     folder = _folder(site)
@@ -123,6 +124,7 @@ def show(site: At = HERE, as_json: AsJson = False) -> None:
     rows = folder.open_site()
     found = objections(agreement, folder.policy, rows=rows.n_rows, features=agreement.features)
     found += owners_objections(agreement, rows.n_rows)
+    found += told_together(agreement, folder.store, folder.open_site(agreement.features))
     if as_json:
         words = in_words(agreement, name)
         print_json({"agreement": agreement.hash, "approved": approved, "words": words, "objections": found})
@@ -142,6 +144,12 @@ def approve(
         str | None, typer.Option("--hash", help="Approve only if the hash begins like this.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; needs --hash.")] = False,
+    even_so: Annotated[
+        bool,
+        typer.Option(
+            "--even-so", help="Approve although the difference to an earlier study tells of few sites or rows."
+        ),
+    ] = False,
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Take every approval back, or with --hash that of one study.")
     ] = False,
@@ -151,6 +159,7 @@ def approve(
     You are asked for the roster phrase, as another owner reads it to you.
     """
     from fedspca.door.agreement import owners_objections, roster_phrase
+    from fedspca.study.earlier import told_together
     from fedspca.study.words import in_words
 
     folder = _folder(site)
@@ -164,6 +173,8 @@ def approve(
         raise ValueError(f"--yes needs --hash with at least {SURE} digits: a later proposal could be another study.")
     if found := owners_objections(agreement, folder.open_site().n_rows):
         raise ValueError(f"{found[0]}, so their covariance would tell the rows themselves.")
+    if not even_so and (found := told_together(agreement, folder.store, folder.open_site(agreement.features))):
+        raise ValueError(f"Together with an earlier study it tells more: {found[0]}. If that may be told: --even-so")
     if not yes:
         for paragraph in in_words(agreement, folder.invitation.site):
             console().print(visible(paragraph), soft_wrap=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedspca.door.agreement import Agreement, noise_among
 from fedspca.door.meaning import objection, remembered, tidied
 from fedspca.door.replay import Replays
-from fedspca.door.store import Store
+from fedspca.door.store import ROWS, Store
 from fedspca.dp.accounting import Budget, Purpose
 from fedspca.letters.identity import Identity
 from fedspca.letters.wire import Message
@@ -21,7 +21,6 @@ from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
 
 FAILURES = "study:failures"
-ROWS = "study:rows"  # the totals of the rows that the study began with
 MOST_FAILURES = 3  # each tells one bit of somebody's rows
 OTHER_ROWS = (
     "the rows are not those with which the study began, and the difference of two sums would be the rows that came or "

@@ -10,6 +10,9 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedspca.door.agreement import Agreement, read_agreement
 from fedspca.files import new_file
 from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
@@ -18,6 +21,7 @@ from fedspca.letters.wire import Message, WireError, decode, encode
 HASH = re.compile(r"[0-9a-f]{64}")
 RUN = re.compile(r"[0-9a-f]{32}")
 CHECKSUM = 32
+ROWS = "study:rows"  # among a session's secrets: the totals of the rows with which the study began
 
 
 class Store(Protocol):
@@ -133,6 +137,11 @@ class FolderStore:
         """Return where the rounds of a study stand; a file that was altered is refused."""
         path = self._home(study) / "state"
         return _read(path) if path.exists() else None
+
+    def rows_of(self, study: str) -> NDArray[np.float64] | None:
+        """Return the totals of the rows with which a study began; None if the site has answered nothing of it."""
+        kept = self.load(study)
+        return None if kept is None else kept.arrays.get(f"secret:{ROWS}")
 
     def save(self, study: str, state: Message) -> None:
         """Keep where the rounds of a study stand."""

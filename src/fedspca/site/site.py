@@ -104,7 +104,7 @@ class Site:
     def outweighed_by(self, mean: NDArray[np.float64]) -> bool:
         """Whether a mean is so large that x − μ would round the values away, row by row, before they are summed.
 
-        Whoever chose such a mean would choose which rows count. A feature that is zero in every row has nothing to lose.
+        Whoever chose such a mean would choose which rows count. A feature that is zero in every row loses nothing.
         """
         squares = self.totals[2]
         return bool(np.any((squares > 0) & (np.abs(mean) > OUTWEIGHS * np.sqrt(squares / self.n_rows))))

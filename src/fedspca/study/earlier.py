@@ -1,0 +1,55 @@
+"""What a study would tell together with one that the site has answered before.
+
+Each study alone is a sum over many sites and rows. The difference of two sums is what is in only one of them: a site
+that came or went, or the rows that were added to a file. Noise covers such differences; nothing else does.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.door.agreement import Agreement
+from fedspca.door.store import FolderStore
+from fedspca.site.site import Site
+
+
+def told_together(agreement: Agreement, store: FolderStore, site: Site) -> list[str]:
+    """Return what the difference to each study that was answered before would tell; an empty list if it is nothing.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        What the owner is asked to approve.
+    store : FolderStore
+        What the site keeps of studies.
+    site : Site
+        The rows as they now are, over the features of the study, and the owner's policy.
+    """
+    found = []
+    for earlier in store.studies():
+        rows = store.rows_of(earlier.hash)
+        if earlier.hash == agreement.hash or rows is None or agreement.privacy or earlier.privacy:
+            continue
+        told = _sites_in_one(agreement, earlier, site.policy.min_sites)
+        told = told or _rows_in_one(site, rows, same=agreement.features == earlier.features)
+        if told is not None:
+            found.append(f"this site answered study {earlier.study!r} before, and the difference of the sums is {told}")
+    return found
+
+
+def _sites_in_one(agreement: Agreement, earlier: Agreement, least: int) -> str | None:
+    """Return which sites are in only one of two masked sums, if they are few."""
+    if not (agreement.masked and earlier.masked):
+        return None  # the coordinator sees each site's terms anyway
+    keys = set(agreement.sites.values()) ^ set(earlier.sites.values())
+    names = {name for terms in (agreement, earlier) for name, key in terms.sites.items() if key in keys}
+    return f"that of {', '.join(sorted(names))} alone" if 0 < len(keys) < least else None
+
+
+def _rows_in_one(site: Site, rows: NDArray[np.float64], *, same: bool) -> str | None:
+    """Return how many rows came or went since, if they are few; changed ones cannot be counted."""
+    changed = abs(site.n_rows - int(rows[0, 0]))
+    if 0 < changed < site.policy.min_rows:
+        return f"about {changed} row(s) of this site that came or went since"
+    if not changed and same and not site.holds(rows):
+        return "about the rows of this site that were changed since"
+    return None
