@@ -28,6 +28,7 @@ class Commands(LazyGroup):
         "partition": "Deal the rows of a CSV file out to sites: one file each, rows unchanged.",
         "reproduce": "Run the paper's experiments, and write figures, numbers and a page.",
         "study": "Lead a study between institutions: data stay where they are.",
+        "verify": "Check a finished study offline: agreement, signatures, questions, sums, ledger, model and logs.",
         "site": "Take part in a study between institutions with data that stay here.",
     }
 

@@ -180,8 +180,10 @@ class Endpoint:
         if self._replays is not None and agreement.masked:
             self._check_replay(agreement, self._replays)
         self._store.propose(agreement)
-        state = "approved" if self._store.approved(agreement.hash) else "not approved"
-        return Message("proposal", {"state": state, "agreement": agreement.hash})
+        if self._store.approved(agreement.hash) is None:
+            return Message("proposal", {"state": "not approved", "agreement": agreement.hash})
+        signature = np.frombuffer(self._store.approval(agreement.hash), np.uint8)
+        return Message("proposal", {"state": "approved", "agreement": agreement.hash}, {"approval": signature})
 
     def _check_replay(self, agreement: Agreement, replays: Replays) -> None:
         """Refuse terms from which a site cannot tell what is asked."""

@@ -11,7 +11,7 @@ from functools import wraps
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.door.replay import Replay, Replays, Summed, difference
+from fedspca.door.replay import Replay, Replays, Stated, Summed, difference
 from fedspca.door.session import Handler, RunEnded, Session, question
 from fedspca.letters.wire import Message
 from fedspca.masking.aggregator import Scale
@@ -28,6 +28,7 @@ from fedspca.masking.party import (
     share,
     take_sum,
     threshold_of,
+    transcript,
     unmask,
 )
 from fedspca.masking.secret_sharing import BrokenSecret
@@ -38,6 +39,7 @@ STATE = "masking"
 SCALE = "scale:"  # what the sums so far told of the integers' scale
 MEAN = "mean of the question"  # about which the last question asked, for the scale
 ROUNDS = "rounds"  # of this run, whose sums came back
+TRANSCRIPT = "transcript"  # one digest of all questions and sums of this run, each sealing those before it
 UNLIKE = (
     "If the coordinator is honest, its machine or its version of fedspca computes otherwise than this site's; see "
     "'replay' in the owner's policy.toml."
@@ -98,14 +100,18 @@ def unmasked(session: Session, message: Message) -> Message:
 
 
 def finish(session: Session, message: Message) -> Message:
-    """Take the last sum, and keep what came of the study."""
+    """Take the last sum, keep what came of the study, and state it: the reply is signed, and others may check it."""
     session.secrets[STATE] = _with_sum(session, message).to_array()
+    stated: Stated = {}
     if session.replays is not None:
         replay = _replay(session, session.replays)
         if (left := replay.question()) is not None:
             raise RunEnded(session.site.name, FINISH, f"the agreed study is not over: it asks {left.name!r} next.")
-        session.replays.keep(session.agreement, replay.result())
-    return Message(FINISH)
+        stated = session.replays.keep(session.agreement, replay.result())
+    ledger = session.site.ledger if session.agreement.privacy is not None else None
+    spent = None if ledger is None else ledger.spent(session.agreement.hash)
+    told = {"transcript": _transcript(session).tobytes().hex(), "beside": session.replays is not None, "spent": spent}
+    return Message(FINISH, told, stated)
 
 
 MASKED_HANDLERS: dict[str, Handler] = {
@@ -131,6 +137,8 @@ def _with_sum(session: Session, message: Message) -> MaskingState:
     scale = _scale(session)
     scale.learn(Query(returned.query, {"mean": session.secrets[MEAN]}), returned.arrays())
     session.secrets |= {SCALE + name: array for name, array in scale.arrays.items()}
+    round_sum = (returned.round, returned.question, returned.sites, returned.vector)
+    session.secrets[TRANSCRIPT] = np.frombuffer(transcript(_transcript(session).tobytes(), *round_sum), np.uint8)
     if session.replays is not None and session.store is not None:
         session.store.keep_sum(session.agreement.hash, session.run, returned.round, _kept(returned))
         session.secrets[ROUNDS] = np.append(_rounds(session), returned.round)
@@ -183,6 +191,10 @@ def _replay(session: Session, replays: Replays) -> Replay:
 
 def _rounds(session: Session) -> NDArray[np.int64]:
     return session.secrets.get(ROUNDS, np.zeros(0, np.int64))
+
+
+def _transcript(session: Session) -> NDArray[np.uint8]:
+    return session.secrets.get(TRANSCRIPT, np.zeros(0, np.uint8))
 
 
 def _scale(session: Session) -> Scale:

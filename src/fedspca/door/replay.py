@@ -46,6 +46,7 @@ class Summed(NamedTuple):
 
 Ask: TypeAlias = Callable[[Query], Summed]
 Work: TypeAlias = Callable[[Ask], Any]
+Stated: TypeAlias = Mapping[str, Array]
 
 
 class _Closed(BaseException):
@@ -129,11 +130,11 @@ class Replays:
     work_of : callable
         Returns what is run for an agreement; a ValueError if the agreement does not say it.
     keep : callable
-        Told the agreement and what came of it, once a study has ended.
+        Told the agreement and what came of it, once a study has ended. It returns what the site states of it.
     """
 
     def __init__(
-        self, work_of: Callable[[Agreement], Work], keep: Callable[[Agreement, Any], object] = lambda *_: None
+        self, work_of: Callable[[Agreement], Work], keep: Callable[[Agreement, Any], Stated] = lambda *_: {}
     ) -> None:
         self.work_of = work_of
         self.keep = keep

@@ -33,6 +33,9 @@ class Store(Protocol):
     def approved(self, study: str) -> Agreement | None:
         """Return the agreement with this hash, if the owner has approved it."""
 
+    def approval(self, study: str) -> bytes:
+        """Return the owner's signature under an agreement; nothing where none is needed."""
+
     def load(self, study: str) -> Message | None:
         """Return where the rounds of a study stand."""
 
@@ -61,6 +64,10 @@ class MemoryStore:
     def approved(self, study: str) -> Agreement | None:
         """Return the agreement with this hash."""
         return self._agreements.get(study)
+
+    def approval(self, study: str) -> bytes:  # noqa: ARG002 - nobody signs here
+        """Return nothing: whatever is proposed is approved."""
+        return b""
 
     def load(self, study: str) -> Message | None:
         """Return where the rounds of a study stand."""
@@ -117,7 +124,7 @@ class FolderStore:
     def approve(self, agreement: Agreement) -> None:
         """Sign the hash of an agreement with the site's key."""
         with new_file(self._home(agreement.hash) / "approval", private=True) as draft:
-            draft.write_bytes(self._identity.sign(_words_of_approval(agreement.hash)))
+            draft.write_bytes(self._identity.sign(words_of_approval(agreement.hash)))
 
     def withdraw(self, agreement: Agreement) -> None:
         """Take the approval back: the site answers nothing more."""
@@ -131,7 +138,12 @@ class FolderStore:
             agreement = read_agreement((home / "agreement.json").read_text(encoding="utf-8"))
         except (FileNotFoundError, InvalidSignature):
             return None
-        return agreement if agreement.hash == study and approval == _words_of_approval(study) else None
+        return agreement if agreement.hash == study and approval == words_of_approval(study) else None
+
+    def approval(self, study: str) -> bytes:
+        """Return the owner's signature under an agreement, if there is one."""
+        path = self._home(study) / "approval"
+        return path.read_bytes() if path.exists() else b""
 
     def load(self, study: str) -> Message | None:
         """Return where the rounds of a study stand; a file that was altered is refused."""
@@ -186,5 +198,6 @@ def _write(path: Path, message: Message) -> None:
         draft.write_bytes(hashlib.sha256(content).digest() + content)
 
 
-def _words_of_approval(study: str) -> bytes:
+def words_of_approval(study: str) -> bytes:
+    """Return what an owner signs."""
     return f"fedspca: the owner approves the study {study}".encode()

@@ -16,6 +16,7 @@ from fedspca.door.agreement import Agreement
 from fedspca.federation.channel import Channel
 from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
 from fedspca.letters.wire import Message, WireError, decode, encode
+from fedspca.masking.messages import FINISH
 from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
 
 Content: TypeAlias = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
@@ -54,6 +55,8 @@ class Conversation:
         self._channel = channel
         self._identity = identity
         self.heads: dict[str, str] = {}  # the last head of each site's log: kept, they tell whether it was cut back
+        self.approvals: dict[str, bytes] = {}  # each owner's signature under the agreement
+        self.statements: dict[str, bytes] = {}  # what each site stated at the end, as it signed it
 
     def ask(self, kind: str, number: int, contents: Mapping[str, Content], expect: str) -> Replies:
         """Send each site its content as one letter of this round, and return the replies to be believed.
@@ -90,6 +93,7 @@ class Conversation:
                 continue
             try:
                 replies.answered[site] = self._believed(site, received[site], number, expect)
+                self.statements |= {site: received[site]} if kind == FINISH else {}
             except (WireError, InvalidSignature) as error:
                 replies.lost[site] = str(error)
         return replies
@@ -105,6 +109,8 @@ class Conversation:
             try:
                 message = decode(signed_payload(reply, self.agreement.sites[site], f"site {site!r}"))
                 said[site] = message.text("reason" if message.kind == "refused" else "state")
+                if "approval" in message.arrays:
+                    self.approvals[site] = message.arrays["approval"].tobytes()
             except (WireError, InvalidSignature) as error:
                 said[site] = str(error)
         return said

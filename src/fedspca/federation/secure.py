@@ -91,6 +91,11 @@ class SecureFederation(Roster):
             return {}
         return self._conversation.ask(FINISH, self._round, dict.fromkeys(self.sites, self._previous), FINISH).lost
 
+    @property
+    def last_sum(self) -> Content:
+        """The sum of the last round as it goes back to the sites: its number and who is in it, and its words."""
+        return self._returned()
+
     # -- the steps ----------------------------------------------------------------------------------------------------
 
     def _form(self, query: Query) -> tuple[dict[str, Coding], list[Segment]]:

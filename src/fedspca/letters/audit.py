@@ -118,13 +118,15 @@ class Audit:
                     if text.endswith("\n"):  # else it is being written, or never was to its end
                         yield _parsed(self._path, number, text)
 
-    def verify(self, heads: Iterable[str] = ()) -> int:
+    def verify(self, heads: Iterable[str] = (), *, own_head: bool = True) -> int:
         """Return how many lines there are, or raise :class:`BrokenLog` with the first that is not as it was written.
 
         Parameters
         ----------
         heads : iterable of str
             Heads of this log that others kept: a log without them was cut back.
+        own_head : bool
+            Whether the head that the site keeps beside its log must be there too; a copy of the log comes without it.
         """
         before, head, count = START, START, 0
         missing = set(heads) - {START}
@@ -139,7 +141,7 @@ class Audit:
         if missing:
             raise BrokenLog(f"{self._path or 'The log'}: others hold the head of a line that is not there any more.")
         # a site that was killed may have written a line and not yet its hash
-        if self._path is not None and _kept_head(self._path) not in {before, head}:
+        if own_head and self._path is not None and _kept_head(self._path) not in {before, head}:
             raise BrokenLog(f"{self._path}: lines were removed from its end.")
         return count
 

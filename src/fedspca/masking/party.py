@@ -340,10 +340,11 @@ class AlteredSum(SiteRefusal):
 
 
 class Returned(NamedTuple):
-    """A sum that came back and bears the tag of its sites: the round, its question's name, who is in it, the sum."""
+    """A sum that came back with the tag of its sites: round, its question's name and hash, who is in it, the sum."""
 
     round: int
     query: str
+    question: str
     sites: tuple[str, ...]
     segments: list[Segment]
     vector: Words
@@ -380,7 +381,14 @@ def take_sum(party: Party, state: MaskingState, message: Message) -> tuple[Maski
             f"{held['name']!r}). Nothing more is answered in this run."
         )
         raise AlteredSum(party.name, message.kind, reason)
-    return state, Returned(held["round"], held["name"], tuple(sites), segments, vector.copy())
+    return state, Returned(held["round"], held["name"], held["question"], tuple(sites), segments, vector.copy())
+
+
+def transcript(before: bytes, number: int, question: str, sites: Sequence[str], vector: Words) -> bytes:
+    """Return the digest of a round's question and sum, and of all rounds before it."""
+    digest = hashlib.sha256(before + json.dumps([number, question, list(sites)]).encode())
+    digest.update(vector.astype("<u8", copy=False).tobytes())
+    return digest.digest()
 
 
 # -- reading messages --------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
     events.jsonl            what happened, one line each
     heads.json              the heads of the sites' logs after each run
     model/                  the result
+    bundle/                 what others need to check the study; see fedspca verify
     flower/                 Flower's own files: database, logs, process ids
 """
 
@@ -111,6 +112,16 @@ class StudyFolder:
     def journal(self) -> Path:
         """Where the sums of the current run are."""
         return self.path / "run"
+
+    @property
+    def transcript(self) -> Path:
+        """Where the questions and sums of the current run are, for the bundle."""
+        return self.journal / "transcript"
+
+    @property
+    def bundle(self) -> Path:
+        """Where it goes what others need to check the study."""
+        return self.path / "bundle"
 
     @property
     def model(self) -> Path:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from fedspca.door.agreement import Agreement
 from fedspca.door.endpoint import Endpoint
-from fedspca.door.replay import Replays
+from fedspca.door.replay import Replays, Stated
 from fedspca.door.store import FolderStore
 from fedspca.dp.ledger import Ledger
 from fedspca.files import Locked, new_file, new_folder, only_one
@@ -222,8 +222,9 @@ class SiteFolder:
     def replays(self) -> Replays:
         """Return what runs each agreed study beside the coordinator, and keeps the model that comes of it."""
 
-        def keep(agreement: Agreement, model: SparsePCAModel) -> None:
+        def keep(agreement: Agreement, model: SparsePCAModel) -> Stated:
             model.save(self.store.model_folder(agreement.hash), overwrite=True)
+            return {"components": model.components}
 
         return Replays(agreed_work, keep)
 

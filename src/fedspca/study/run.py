@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedspca.door.agreement import Agreement
-from fedspca.federation.base import FederationError
+from fedspca.federation.base import Federation, FederationError
 from fedspca.federation.channel import Channel
 from fedspca.federation.conversation import Conversation
 from fedspca.federation.journal import Journal
@@ -25,6 +25,7 @@ from fedspca.model import SparsePCAModel
 from fedspca.site.errors import SiteError
 from fedspca.solvers.rounds import Round
 from fedspca.study.agreed import agreed_model
+from fedspca.study.bundle import Recorded, write_bundle
 from fedspca.study.coordinator import StudyFolder
 
 ACTIONS = ("status", "ping", "run", "resume")
@@ -100,11 +101,15 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 
     if absent:
         told = "; ".join(f"{site}: {state.rstrip('.')}" for site, state in absent.items())
         raise FederationError(f"The study does not start, since not every site is here and has approved it. {told}.")
-    kept = _resumable(folder, conversation)
+    inside, kept = _resumable(folder, conversation)
+    sums = Recorded(kept, inside, folder.transcript) if isinstance(inside, SecureFederation) else kept
     try:
-        model = _fit(folder, agreement, kept)
+        model = _fit(folder, agreement, kept, sums)
         model.save(folder.model, overwrite=True)
         _finish(folder, kept)
+        if sums is not kept:
+            papers = {"approvals": conversation.approvals, "statements": conversation.statements}
+            write_bundle(folder.bundle, agreement, folder.identity, folder.transcript, papers, model)
     finally:
         folder.keep_heads(conversation.heads)
     shutil.rmtree(folder.journal)
@@ -136,32 +141,33 @@ def _run_name(folder: StudyFolder, agreement: Agreement, *, resume: bool) -> str
     return secrets.token_hex(16)
 
 
-def _resumable(folder: StudyFolder, conversation: Conversation) -> ResumableFederation:
-    """Return the sites of this run, with the sums that were taken before it was stopped."""
+def _resumable(folder: StudyFolder, conversation: Conversation) -> tuple[Conversing, ResumableFederation]:
+    """Return the sites of this run, and around them the sums that were taken before it was stopped."""
 
     def notice(text: str) -> None:
         folder.tell("notice", text=text)
 
-    kept = ResumableFederation(make_federation(conversation, notice), _journal(folder, conversation))
+    inside = make_federation(conversation, notice)
+    kept = ResumableFederation(inside, _journal(folder, conversation))
     if kept.replayed:
         notice(f"{kept.replayed} sums were taken before the run was stopped.")
-    return kept
+    return inside, kept
 
 
-def _fit(folder: StudyFolder, agreement: Agreement, kept: ResumableFederation) -> SparsePCAModel:
+def _fit(folder: StudyFolder, agreement: Agreement, kept: ResumableFederation, sums: Federation) -> SparsePCAModel:
     """Fit, begun again with the sites that are left whenever one is lost and the study goes on without it."""
 
     def notice(text: str) -> None:
         folder.tell("notice", text=text)
 
     # noise is around what is kept: a run that is resumed goes on with what was released, and spends nothing twice
-    private = None if agreement.privacy is None else under_agreement(kept, agreement, notice)
+    private = None if agreement.privacy is None else under_agreement(sums, agreement, notice)
     told: tuple[str, ...] = ()
     while True:
         try:
             return agreed_model(
                 agreement,
-                kept,
+                sums,
                 lambda: kept.lost,
                 private=private,
                 callback=lambda record: _tell_round(folder, record),
