@@ -9,7 +9,7 @@ def test_the_demo_shows_what_a_person_wants_to_see(capsys, tmp_path):
     for words in (
         "mean area",
         "non-zero weights",
-        "explained variance",
+        "variance captured by 2",
         "rounds",
         "sent by each site",
         "pooled",

@@ -239,7 +239,7 @@ def test_an_estimator_without_names_or_a_covariance_gives_a_model_all_the_same()
     fitted = ExactSPCA(2, n_nonzero=3, max_missing=0.1).fit(make_rows())
     model = SparsePCAModel.from_estimator(fitted)
     assert model.feature_names == tuple(f"x{j}" for j in range(8))
-    assert np.array_equal(model.covariance, np.diag(fitted.explained_variance_))
+    assert np.array_equal(model.covariance, fitted.score_covariance_)
     assert model.facts["max_missing"] == 0.1
     assert model.facts["estimator"]["class"] == "ExactSPCA"
     assert model.facts["estimator"]["params"]["n_nonzero"] == 3
@@ -259,6 +259,8 @@ def test_an_estimator_without_names_or_a_covariance_gives_a_model_all_the_same()
         "explained_variance_",
         "explained_variance_ratio_",
         "missing_share_",
+        "score_covariance_",
+        "captured_variance_ratio_",
     ):
         assert np.array_equal(getattr(again, name), getattr(fitted, name))
     for name in ("n_samples_", "n_sites_", "total_variance_", "n_features_in_", "objective_", "n_rounds_"):

@@ -68,16 +68,12 @@ def _print_loading(number: int, weights: np.ndarray, data: Table) -> None:
 
 
 def _print_comparison(model: FederatedSparsePCA, dense: np.ndarray, standardised: np.ndarray) -> None:
-    shares = explained_variance_ratio(standardised, dense)
+    ours, theirs = model.captured_variance_ratio_, np.cumsum(explained_variance_ratio(standardised, dense))
     sent = sum(record.bytes_up for record in model.history_)
     rows = [
         ("", f"{type(model).__name__}, {model.n_sites_} sites", "PCA, pooled data"),
         ("non-zero weights", f"{n_nonzeros(model.components_)}", f"{n_nonzeros(dense)}"),
-        ("explained variance", f"{model.explained_variance_ratio_.sum():.2%}", f"{shares.sum():.2%}"),
-        *(
-            (f"  component {j + 1}", f"{model.explained_variance_ratio_[j]:.2%}", f"{shares[j]:.2%}")
-            for j in range(len(shares))
-        ),
+        *((f"variance captured by {j + 1}", f"{ours[j]:.2%}", f"{theirs[j]:.2%}") for j in range(len(ours))),
         (
             "reconstruction error",
             f"{reconstruction_error(standardised, model.components_):.3f}",
@@ -91,8 +87,8 @@ def _print_comparison(model: FederatedSparsePCA, dense: np.ndarray, standardised
         ),
         ("stopped because", model.stop_reason_.value, "-"),
     ]
-    for label, ours, theirs in rows:
-        print(f"{label:<24}{ours:>28}{theirs:>26}")
+    for label, mine, other in rows:
+        print(f"{label:<24}{mine:>28}{other:>26}")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,17 @@ def share_of_small_weights(components: ArrayLike, bounds: ArrayLike) -> Array:
     return np.array([np.mean(magnitudes <= bound) for bound in np.atleast_1d(np.asarray(bounds, dtype=np.float64))])
 
 
+def captured_variances(components: ArrayLike, covariance: ArrayLike) -> Array:
+    """Variance that the span of the first 1, 2, … r loadings captures, from the covariance of their scores.
+
+    tr((Z_jᵀZ_j)⁻¹ Z_jᵀSZ_j)/(n − 1) for each j. It is cumulative, and counts nothing twice, however far scores
+    correlate. For orthonormal loadings it is the sum of the scores' variances.
+    """
+    z, matrix = _components(components), np.asarray(covariance, dtype=np.float64)
+    spans = [(z[:j] @ z[:j].T, matrix[:j, :j]) for j in range(1, len(z) + 1)]
+    return np.array([np.sum(np.linalg.pinv(gram) * within) for gram, within in spans])
+
+
 def adjusted_variances(captured: ArrayLike) -> Array:
     """Sum of squares that each score adds to those before it (Zou, Hastie and Tibshirani 2006), from zᵀSz.
 

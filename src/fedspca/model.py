@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedspca._version import __version__
 from fedspca.files import new_file, new_folder, spreadsheet_safe
+from fedspca.reading import Readable
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,6 @@ DAMAGED = (
 )
 RENAMED = {"agreement": "alignment"}  # figures of a round that had another name in older models
 BOUNDS = ("upper_bound", "optimality_gap", "bound_is_dense")  # facts of a fit by ExactSPCA
-PROVED = 1e-6  # a gap below which loadings are called optimal
 
 
 class InvalidModel(ValueError):
@@ -41,7 +40,7 @@ class InvalidModel(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class SparsePCAModel:
+class SparsePCAModel(Readable):
     """Sparse loadings with all that a transform, a table or a report needs.
 
     Attributes
@@ -51,7 +50,8 @@ class SparsePCAModel:
     mean, scale : ndarray of shape (d,)
         What is subtracted from features and what they are divided by.
     explained_variance, explained_variance_ratio : ndarray of shape (r,)
-        Variance that each component adds to those before it, and its share of the total.
+        Variance that each component's score has beyond what the scores before it predict, and its share of the total
+        (Zou, Hastie and Tibshirani 2006). Where scores correlate it adds up to less than ``captured_ratio``.
     missing_share : ndarray of shape (d,)
         The share of each feature's values that were missing.
     covariance : ndarray of shape (r, r)
@@ -89,29 +89,6 @@ class SparsePCAModel:
         "covariance",
     )
     NUMBERS: ClassVar[tuple[str, ...]] = ("n_samples", "n_sites", "total_variance")
-
-    @property
-    def n_components(self) -> int:
-        """How many loadings there are."""
-        return len(self.components)
-
-    @property
-    def nonzeros(self) -> list[int]:
-        """Non-zero weights of each component."""
-        return [int(count) for count in np.count_nonzero(self.components, axis=1)]
-
-    @property
-    def captured_ratio(self) -> float:
-        """Share of the variance that the span of the components captures: what is compared with dense PCA."""
-        inverse = np.linalg.pinv(self.components @ self.components.T)
-        return float(np.sum(inverse * self.covariance) / self.total_variance)
-
-    @property
-    def correlation(self) -> Array:
-        """Correlation of the scores; one without variance correlates with nothing."""
-        spread = np.sqrt(np.diag(self.covariance))
-        safe = np.where(spread > 0, spread, 1.0)
-        return np.where(np.eye(len(spread)) > 0, 1.0, self.covariance / np.outer(safe, safe))
 
     def transform(self, X: ArrayLike) -> Array:
         """Scores of rows on the components: (X − mean)/scale · componentsᵀ, with missing values at the mean.
@@ -157,17 +134,6 @@ class SparsePCAModel:
             )
         return np.asarray(np.where(missing, 0.0, rows - self.mean) / self.scale)
 
-    def optimality(self) -> str | None:
-        """Say how much better other loadings can be at most; None where nothing is known of it."""
-        gap = self.facts.get("optimality_gap")
-        if gap is None:
-            return None
-        if self.facts.get("bound_is_dense"):
-            return f"No loadings capture more than dense PCA does, at most {_percent(gap)} more than these."
-        if gap <= PROVED:
-            return "It is proved that no loadings with as few non-zeros are better."
-        return f"It is proved that no loadings with as few non-zeros are better by more than {_percent(gap)}."
-
     @classmethod
     def from_estimator(cls, estimator: Any, *, covariance: ArrayLike | None = None, **facts: Any) -> Self:
         """Take what a fitted estimator has found.
@@ -177,7 +143,7 @@ class SparsePCAModel:
         estimator : FASPCA, FSSPCA or ExactSPCA
             The fitted estimator.
         covariance : array-like of shape (r, r), optional
-            Covariance of the scores; by default they are taken as uncorrelated.
+            Covariance of the scores; by default the one that the fit found.
         **facts
             Whatever else is to be kept with the model, as plain JSON.
         """
@@ -187,21 +153,22 @@ class SparsePCAModel:
             "estimator": {"class": type(estimator).__name__, "params": _plain_params(estimator)},
             "objective": float(estimator.objective_),
             "stop_reason": estimator.stop_reason_.value,
+            "converged": bool(estimator.converged_),
             "max_missing": float(getattr(estimator, "max_missing", 0.0)),
             "history": [plain_round(record) for record in estimator.history_],
             "constant_features": [int(j) for j in estimator.constant_features_],
+            **({} if getattr(estimator, "spread_", None) is None else {"spread": estimator.spread_.tolist()}),
             **{name: _plain(getattr(estimator, f"{name}_")) for name in BOUNDS if hasattr(estimator, f"{name}_")},
             **facts,
         }
-        variances = np.asarray(estimator.explained_variance_, dtype=np.float64)
         return cls(
             components=np.asarray(estimator.components_, dtype=np.float64),
             mean=np.asarray(estimator.mean_, dtype=np.float64),
             scale=np.asarray(estimator.scale_, dtype=np.float64),
-            explained_variance=variances,
+            explained_variance=np.asarray(estimator.explained_variance_, dtype=np.float64),
             explained_variance_ratio=np.asarray(estimator.explained_variance_ratio_, dtype=np.float64),
             missing_share=np.asarray(getattr(estimator, "missing_share_", np.zeros(d)), dtype=np.float64),
-            covariance=np.diag(variances) if covariance is None else np.asarray(covariance, dtype=np.float64),
+            covariance=np.asarray(estimator.score_covariance_ if covariance is None else covariance, dtype=np.float64),
             feature_names=tuple(f"x{j}" for j in range(d)) if names is None else tuple(str(name) for name in names),
             n_samples=int(estimator.n_samples_),
             n_sites=int(estimator.n_sites_),
@@ -229,6 +196,9 @@ class SparsePCAModel:
         estimator = getattr(estimators, made["class"])(**made["params"])
         for name in ("components", "mean", "scale", "explained_variance", "explained_variance_ratio", "missing_share"):
             setattr(estimator, f"{name}_", getattr(self, name).copy())
+        estimator.spread_ = self.spread
+        estimator.score_covariance_ = self.covariance.copy()
+        estimator.captured_variance_ratio_ = self.captured_ratios
         for name in (*self.NUMBERS, "n_components"):
             setattr(estimator, f"{name}_", getattr(self, name))
         estimator.n_features_in_ = len(self.mean)
@@ -323,12 +293,6 @@ class SparsePCAModel:
             raise InvalidModel(f"{folder}: the numbers of this model are not as fedspca writes them.")
         parts: dict[str, Any] = {**arrays, **numbers}
         return cls(feature_names=names, facts=content["facts"], **parts)
-
-
-def _percent(share: float) -> str:
-    """Return a share in per cent, rounded up: what is said must hold."""
-    digits = 3 if share < 1e-3 else 1
-    return f"{math.ceil(share * 100 * 10**digits) / 10**digits:g} %"
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:

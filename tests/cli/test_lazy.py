@@ -49,7 +49,10 @@ def test_help_and_version_import_no_numbers(arguments):
     ("words", "offered"),
     [
         ("fedspca s", {"show", "score", "study", "site"}),
-        ("fedspca fit --no", {"--nonzero", "--no-scale", "--no-path", "--no-common", "--no-show-sites"}),
+        (
+            "fedspca fit --no",
+            {"--nonzero", "--no-scale", "--no-path", "--no-common", "--no-show-sites", "--no-leave-out-small"},
+        ),
         ("fedspca fit --solver f", {"faspca", "fsspca"}),
         ("fedspca study init --on-dropout a", {"abort"}),
     ],

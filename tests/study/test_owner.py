@@ -1,6 +1,11 @@
+import pandas as pd
 import pytest
 
+from fedspca import ExactSPCA, SparsePCAModel
 from fedspca.study.owner import read_policy
+from fedspca.study.run import run_study
+from helpers.commands import fedspca
+from helpers.studies import NAMES, table
 
 
 @pytest.mark.parametrize(
@@ -28,3 +33,20 @@ def test_a_policy_says_less_and_stays_safe(tmp_path):
     path.write_text("min_rows = 20")
     policy = read_policy(path)
     assert (policy.min_rows, policy.min_sites, policy.masking) == (20, 3, True)
+
+
+def test_an_owner_is_warned_of_a_unit_that_is_not_the_others(between):
+    folder, sites, channel = between
+    run_study(folder, channel, "status")
+    rows = table()
+    rows[25:50, 3] *= 10.0  # as if north had measured in another unit
+    pd.DataFrame(rows[25:50], columns=NAMES).to_csv(sites["north"].data.files[0], index=False)
+    model = SparsePCAModel.from_estimator(ExactSPCA(2, n_nonzero=3, scale=True).fit(pd.DataFrame(rows, columns=NAMES)))
+    for site in sites.values():
+        assert site.cautions() == []
+        model.save(site.store.model_folder(site.latest().hash))
+    told = {name: site.cautions() for name, site in sites.items()}
+    assert "'f3'" in told["north"][0]
+    assert "larger here" in told["north"][0]
+    ran = fedspca("site", "status", "--site", sites["north"].path)
+    assert "CAUTION: 'f3'" in ran.out

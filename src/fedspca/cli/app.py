@@ -17,7 +17,7 @@ class Commands(LazyGroup):
         "init": "Write a fit.toml that holds every setting, with comments.",
         "check": "Compare sites before anything is computed: names, types, units and gaps.",
         "fit": "Fit sparse components to the rows of several sites, without pooling them.",
-        "path": "Show explained variance against the number of non-zeros, with a choice marked.",
+        "path": "Show the variance captured against the number of non-zeros, with a choice marked.",
         "show": "Show the loadings of a model.",
         "report": "Write a report of a model: one HTML file that opens offline.",
         "transform": "Write the scores of new rows on the components of a model.",

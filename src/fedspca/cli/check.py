@@ -1,12 +1,13 @@
 """``fedspca check``."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedspca.cli.options import AsJson, Force, with_settings
-from fedspca.cli.output import cells, console, print_json, print_table, table, visible
+from fedspca.cli.output import cells, console, print_json, print_table, sentence, table, visible
 from fedspca.cli.words import in_options
 from fedspca.data.columns import listed
 from fedspca.files import new_file
@@ -14,8 +15,10 @@ from fedspca.fit.settings import FitSettings
 
 if TYPE_CHECKING:
     from fedspca.data import Schema
+    from fedspca.data.advice import ColumnFacts
 
 DISAGREE = 1
+MOST = 40  # features that are printed
 
 
 @with_settings("data", "columns", "fit", "policy", without=("path", "covariance", "covariance_rows"))
@@ -86,6 +89,7 @@ def _compared(settings: FitSettings, schemas: "dict[str, Schema]") -> dict[str, 
         "obstacles": [],
         "oddities": [],
         "sites": {},
+        "features": [],
     }
     if fatal and not settings.common:
         return result
@@ -94,20 +98,15 @@ def _compared(settings: FitSettings, schemas: "dict[str, Schema]") -> dict[str, 
 
 def _looked_at(settings: FitSettings) -> dict[str, Any]:
     """Return what the rows themselves show: what a fit would refuse, what is odd, and figures of each site."""
-    import numpy as np
-
-    from fedspca.data.profile import Profile, oddities
+    from fedspca.data.advice import column_facts
     from fedspca.fit.inputs import open_inputs
     from fedspca.fit.obstacles import obstacles
 
     inputs = open_inputs(settings)
     names = inputs.feature_names
-    with np.errstate(all="ignore"):  # values that are infinite or too large are among the obstacles
-        profiles = {site.site: Profile.of(site.rows) for site in inputs.sites}
-    comparable = {name: profile for name, profile in profiles.items() if np.isfinite(profile.spread).all()}
     return {
-        "obstacles": [in_options(sentence) for sentence in obstacles(settings, inputs)],
-        "oddities": oddities(names, comparable),
+        "obstacles": [in_options(each) for each in obstacles(settings, inputs)],
+        "oddities": list(inputs.oddities),
         "told": list(inputs.told),
         "sites": {
             name: {
@@ -115,9 +114,29 @@ def _looked_at(settings: FitSettings) -> dict[str, Any]:
                 "constant": [names[j] for j in profile.constant.nonzero()[0]],
                 "missing": {names[j]: float(profile.missing[j]) for j in profile.missing.nonzero()[0]},
             }
-            for name, profile in profiles.items()
+            for name, profile in inputs.profiles.items()
         },
+        "features": _joint_columns([list(column_facts(names, site.rows)) for site in inputs.sites]),
     }
+
+
+def _joint_columns(sites: "list[list[ColumnFacts]]") -> list[dict[str, Any]]:
+    """Return what is seen of each feature over all sites: values, range, share missing, and whether it is odd."""
+    joint = []
+    for column in zip(*sites, strict=True):
+        count = sum(facts.count for facts in column)
+        ends = [*(facts.least for facts in column), *(facts.largest for facts in column)]
+        finite = [end for end in ends if math.isfinite(end)]
+        joint.append(
+            {
+                "feature": column[0].name,
+                "count": count,
+                "range": [min(finite), max(finite)] if finite else None,
+                "missing": 1 - count / max(sum(facts.rows for facts in column), 1),
+                "odd": next((facts.odd for facts in column if facts.odd), None),
+            }
+        )
+    return joint
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -128,10 +147,30 @@ def _print(result: dict[str, Any]) -> None:
             gaps = [f"{feature} ({share:.0%})" for feature, share in site["missing"].items()]
             rows.add_row(*cells(name, f"{site['rows']:,}", listed(gaps, most=3, quote=False) if gaps else "none"))
         print_table(rows)
+        out.print()
+        _print_features(result["features"])
     told = [*result["differences"], *result.get("told", []), *result["oddities"], *result["obstacles"]]
-    for sentence in dict.fromkeys(told):
-        out.print(f"- {sentence[0].upper()}{visible(sentence[1:])}", soft_wrap=True)
+    for each in dict.fromkeys(told):
+        out.print(f"- {visible(sentence(each))}", soft_wrap=True)
     out.print(_verdict(result), soft_wrap=True)
+
+
+def _print_features(features: list[dict[str, Any]]) -> None:
+    """Print each feature with what is seen of it; of many, those that are odd or incomplete come first."""
+    rows = table(
+        ("feature", "left"), ("values", "right"), ("from", "right"), ("to", "right"), ("missing", "right"), ("", "")
+    )
+    ordered = (
+        sorted(features, key=lambda seen: (not seen["odd"], -seen["missing"])) if len(features) > MOST else features
+    )
+    for seen in ordered[:MOST]:
+        ends = [f"{end:.6g}" for end in seen["range"]] if seen["range"] else ["-", "-"]
+        rows.add_row(
+            *cells(seen["feature"], f"{seen['count']:,}", *ends, f"{seen['missing']:.1%}", "odd" if seen["odd"] else "")
+        )
+    print_table(rows)
+    if len(features) > MOST:
+        console().print(f"… and {len(features) - MOST:,} more features; --json has all.")
 
 
 def _verdict(result: dict[str, Any]) -> str:

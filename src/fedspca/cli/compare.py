@@ -95,6 +95,6 @@ def _pair(a: Any, b: Any, i: int, j: int, mine: "Array", theirs: "Array", cosine
         "shared": int(((mine != 0) & (theirs != 0)).sum()),
         "only_a": int(((mine != 0) & (theirs == 0)).sum()),
         "only_b": int(((mine == 0) & (theirs != 0)).sum()),
-        "explained_a": float(a.explained_variance_ratio[i]),
-        "explained_b": float(b.explained_variance_ratio[j]),
+        "explained_a": float(a.captured_shares[i]),
+        "explained_b": float(b.captured_shares[j]),
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedspca.cli.options import AsJson, Force, with_settings
-from fedspca.cli.output import console, notes, print_json, short
+from fedspca.cli.output import console, notes, print_json, sentence, short, visible
 from fedspca.cli.show import print_loadings, summary
 from fedspca.cli.warnings import shown_warnings
 from fedspca.fit.settings import FitSettings
@@ -47,14 +47,16 @@ def fit(
             model = _fit_covariance(settings)
         else:
             inputs = open_inputs(settings)
-            for sentence in inputs.told:
-                notes().print(f"Note: {sentence}.", soft_wrap=True)
+            for told in inputs.told:
+                notes().print(f"Note: {told}.", soft_wrap=True)
+            for odd in inputs.oddities:
+                notes().print(f"CAUTION: {visible(sentence(odd))}", soft_wrap=True)
             model = _fit(settings, inputs, output, resume=resume, as_json=as_json)
     model.save(output, overwrite=force)
     if as_json:
         print_json({**summary(model), "model": str(output)})
         return
-    print_loadings(model, top=8)
+    print_loadings(model, top=8, told=model.facts.get("oddities", []))
     console().print(
         f"\nThe model is in {short(str(output), 500)}. See all of it: fedspca show {output}. "
         f"Write a report: fedspca report {output}.",

@@ -142,7 +142,7 @@ def _parsed(name: str, value: Any, kind: Any) -> Any:
     if kind == TEXTS:
         return tuple(item for text in value for item in split_names(text))
     if kind == LISTS:
-        return dict(_categories(text) for text in value)
+        return dict(_named_list(text) for text in value)
     return value
 
 
@@ -151,8 +151,8 @@ def split_names(text: str) -> list[str]:
     return next(csv.reader([text], skipinitialspace=True, strict=False), [])
 
 
-def _categories(text: str) -> tuple[str, tuple[str, ...]]:
+def _named_list(text: str) -> tuple[str, tuple[str, ...]]:
     column, sign, values = text.rpartition("=")
     if not sign or not column or not values:
-        raise ValueError(f"--categories takes NAME=A,B with the categories that all sites agree on. Got {text!r}.")
+        raise ValueError(f"--categories and --rename take NAME=A,B: a name, and what belongs to it. Got {text!r}.")
     return column, tuple(split_names(values))

@@ -21,6 +21,11 @@ def visible(text: str) -> str:
     )
 
 
+def sentence(text: str) -> str:
+    """Return text with a capital letter and a full stop, where it lacks them."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', ')')) else '.'}"
+
+
 def short(name: str, longest: int = LONGEST) -> str:
     """Return a name that fits a table's cell: one line, and its middle left out if it is long."""
     plain = visible(name.replace("\n", "\\n"))

@@ -42,7 +42,7 @@ def path(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show explained variance against the number of non-zeros, with a choice marked.
+    """Show the variance captured against the number of non-zeros, with a choice marked.
 
     For example:
 
@@ -93,7 +93,7 @@ def _write(output: Path, result: dict[str, Any]) -> None:
 
 def _print(result: dict[str, Any]) -> None:
     rows = table(
-        ("non-zeros each", "right"), ("in all", "right"), ("explained", "right"), ("of dense", "right"), ("", "")
+        ("non-zeros each", "right"), ("in all", "right"), ("captured", "right"), ("of dense", "right"), ("", "")
     )
     for point in result["points"]:
         share = point["explained"] / result["dense"] if result["dense"] else 0.0
@@ -103,6 +103,6 @@ def _print(result: dict[str, Any]) -> None:
     print_table(rows)
     chosen = next(point for point in result["points"] if point["chosen"])
     console().print(
-        f"Dense PCA explains {result['dense']:.2%}. By the rule '{result['rule']}': --nonzero {chosen['nonzero']}.",
+        f"Dense PCA captures {result['dense']:.2%}. By the rule '{result['rule']}': --nonzero {chosen['nonzero']}.",
         soft_wrap=True,
     )

@@ -56,13 +56,15 @@ def model_features(model: "SparsePCAModel", table: "Table", path: Path) -> list[
     kinds = {column.name: column for column in table.columns}
     categories = model.facts.get("study", {}).get("categories", {})
     encoded = {f"{name}={value}": (name, value) for name, values in categories.items() for value in values}
+    others = model.facts.get("study", {}).get("rename", {})
     found, lacking = [], []
     for name in model.feature_names:
         column, category = encoded.get(name, (name, None))
+        column = next((other for other in (column, *others.get(column, ())) if other in kinds), column)
         if column not in kinds or (category is None and kinds[column].kind != "number"):
             lacking.append(name)
         else:
-            found.append(Feature(name, column, category, kinds[column].dtype))
+            found.append(Feature(name, column, category, kinds[column].dtype, tuple(categories.get(column, ()))))
     if lacking:
         raise ValueError(
             f"{path}: it lacks {listed(lacking)}, or does not hold numbers there, and the model needs "

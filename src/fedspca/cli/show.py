@@ -1,12 +1,13 @@
 """``fedspca show``."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedspca.cli.options import AsJson, Force, Model
-from fedspca.cli.output import cells, console, print_json, print_table, table
+from fedspca.cli.output import cells, console, print_json, print_table, sentence, table, visible
 
 if TYPE_CHECKING:
     from fedspca.model import Array, SparsePCAModel
@@ -55,8 +56,11 @@ def summary(model: "SparsePCAModel") -> dict[str, Any]:
         "stop_reason": model.facts.get("stop_reason"),
         **{name: model.facts.get(name) for name in BOUNDS},
         "captured_ratio": model.captured_ratio,
+        "captured_ratios": [float(share) for share in model.captured_ratios],
         "explained_variance_ratio": [float(share) for share in model.explained_variance_ratio],
         "dense_variance_ratio": model.facts.get("dense_variance_ratio"),
+        "overlaps": [[first, second, value] for first, second, value in model.overlaps()],
+        "cautions": model.cautions(),
         "components": [
             {model.feature_names[j]: float(weights[j]) for j in by_size(weights)} for weights in model.components
         ],
@@ -70,19 +74,24 @@ def by_size(weights: "Array") -> list[int]:
     return sorted(used, key=lambda j: -sizes[j])
 
 
-def print_loadings(model: "SparsePCAModel", top: int = 0) -> None:
-    """Print each component as a table of its features, the largest weight first."""
+def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] = ()) -> None:
+    """Print each component as a table of its features, the largest weight first; cautions told before are left out."""
     out = console()
     out.print(
         f"{model.n_components} component(s) of {len(model.feature_names):,} features, from {model.n_samples:,} rows of "
         f"{model.n_sites} site(s).",
         soft_wrap=True,
     )
-    if (told := model.optimality()) is not None:
-        out.print(told, soft_wrap=True)
-    for number, (weights, share) in enumerate(zip(model.components, model.explained_variance_ratio, strict=True), 1):
+    _print_captured(model)
+    if (proved := model.optimality()) is not None:
+        out.print(proved, soft_wrap=True)
+    for caution in model.cautions():
+        if caution not in told:
+            out.print(f"CAUTION: {visible(sentence(caution))}", soft_wrap=True)
+    for number, (weights, share) in enumerate(zip(model.components, model.captured_shares, strict=True), 1):
         order = by_size(weights)
-        out.print(f"\nComponent {number}: {share:.1%} of the variance, {len(order)} feature(s)")
+        adds = "captures" if number == 1 else "adds"
+        out.print(f"\nComponent {number} {adds} {share:.1%} of the variance with {len(order)} feature(s)")
         rows = table(("feature", "left"), ("weight", "right"), ("", "left"))
         largest = max((abs(float(weights[j])) for j in order), default=1.0)
         for j in order[: top or None]:
@@ -90,16 +99,21 @@ def print_loadings(model: "SparsePCAModel", top: int = 0) -> None:
         print_table(rows)
         if top and len(order) > top:
             out.print(f"… and {len(order) - top} smaller")
-    _print_totals(model)
 
 
-def _print_totals(model: "SparsePCAModel") -> None:
-    total = f"\nTogether they capture {model.captured_ratio:.1%} of the variance"
-    dense = model.facts.get("dense_variance_ratio")
+def _print_captured(model: "SparsePCAModel") -> None:
+    """Print the variance captured, and how it grows with the components, beside dense PCA's."""
+    total = f"Together they capture {model.captured_ratio:.1%} of the variance"
+    dense = model.facts.get("dense_variance_ratio") or []
     if dense:
-        total += f"; dense PCA with as many components captures {sum(dense):.1%}"
-    note = " A component's own share counts only what those before it leave." if model.n_components > 1 else ""
-    console().print(f"{total}.{note}", soft_wrap=True)
+        total += f"; dense PCA with as many components captures {sum(dense[: model.n_components]):.1%}"
+    console().print(f"{total}.", soft_wrap=True)
+    if not 1 < model.n_components <= len(dense):
+        return
+    rows = table(*((head, "right") for head in ("components", "captured", "by dense PCA")))
+    for number, share in enumerate(model.captured_ratios, 1):
+        rows.add_row(*cells(number, f"{share:.1%}", f"{sum(dense[:number]):.1%}"))
+    print_table(rows)
 
 
 def _bar(share: float) -> str:

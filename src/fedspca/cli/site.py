@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedspca.cli.options import AsJson, settings_as_options
-from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
+from fedspca.cli.output import cells, console, notes, print_json, print_table, sentence, table, visible
 from fedspca.fit.settings import FitSettings
 
 if TYPE_CHECKING:
@@ -92,13 +92,18 @@ def status(site: At = HERE, as_json: AsJson = False) -> None:
     """Say how the site is doing. The exit code is 0 if it is connected, 1 if not, and 3 if its guard does not run."""
     from fedspca.study.guard import standing
 
-    how = standing(_folder(site))
+    folder = _folder(site)
+    how = standing(folder)
+    cautions = folder.cautions()
     if as_json:
-        print_json({"connected": how.connected, "pid": how.pid, "told": how.told, "since": how.since})
+        about = {"connected": how.connected, "pid": how.pid, "told": how.told, "since": how.since}
+        print_json({**about, "cautions": cautions})
     elif how.pid is None:
         console().print(f"Not running. Connect with: fedspca site join{_at(site)}", soft_wrap=True)
     else:
         console().print(f"Process {how.pid}: {visible(how.told)}", soft_wrap=True)
+    for odd in [] if as_json else cautions:
+        console().print(f"CAUTION: {visible(sentence(odd))}", soft_wrap=True)
     if not how.connected:
         raise typer.Exit(NOT_RUNNING if how.pid is None else NOT_CONNECTED)
 
@@ -293,6 +298,8 @@ def _show_schema(folder: "SiteFolder") -> None:
     inputs = open_inputs(folder.data)
     rows, names = inputs.sites[0].rows.shape[0], inputs.feature_names
     console().print(f"{rows} rows, {len(names)} features: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}")
+    for odd in inputs.oddities:
+        console().print(f"CAUTION: {visible(sentence(odd))}", soft_wrap=True)
 
 
 def _at(path: Path) -> str:

@@ -20,12 +20,16 @@ class Column(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """One column of the matrix that is analysed: a column of numbers, or one category of a column of text."""
+    """One column of the matrix that is analysed: a column of numbers, or one category of a column of text.
+
+    ``levels`` are all categories that the sites agreed on, the reference level, which has no feature, among them.
+    """
 
     name: str
     column: str
     category: str | None
     dtype: str
+    levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,10 @@ class Columns:
     id, label, site : str, optional
         The column that names rows, the one with a label, and the one with each row's owner; none of them is a feature.
     categories : mapping of str to sequence of str
-        Columns of text to encode as one feature a category. All sites must agree on the categories.
+        Columns of text to encode. All sites must agree on the categories. The first is the reference level; each
+        other is one feature.
+    rename : mapping of str to str
+        Features to be called otherwise, where a table has them under the old name.
     max_features : int
         The most features that are taken from one table.
     """
@@ -52,6 +59,7 @@ class Columns:
     label: str | None = None
     site: str | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rename: Mapping[str, str] = field(default_factory=dict)
     max_features: int = MAX_FEATURES
 
     @property
@@ -82,6 +90,8 @@ def choose(where: str, found: Sequence[Column], wanted: Columns) -> tuple[Featur
     wanted : Columns
         What they are for.
     """
+    old_names = {wanted.rename.get(column.name, column.name): column.name for column in found}
+    found = [column._replace(name=wanted.rename.get(column.name, column.name)) for column in found]
     _check_named(where, found, wanted)
     by_name = {column.name: column for column in found}
     apart = {*wanted.exclude, *wanted.beside}
@@ -99,7 +109,7 @@ def choose(where: str, found: Sequence[Column], wanted: Columns) -> tuple[Featur
             "--max-features."
         )
     _refuse_repeated(where, [feature.name for feature in features])
-    return features
+    return tuple(feature._replace(column=old_names[feature.column]) for feature in features)
 
 
 def _ordinary(found: Sequence[Column], apart: set[str]) -> tuple[str, ...]:
@@ -110,7 +120,9 @@ def _ordinary(found: Sequence[Column], apart: set[str]) -> tuple[str, ...]:
 def _features(column: Column, categories: Mapping[str, Sequence[str]]) -> list[Feature]:
     if column.name not in categories:
         return [Feature(column.name, column.name, None, column.dtype)]
-    return [Feature(f"{column.name}={value}", column.name, value, "category") for value in categories[column.name]]
+    levels = tuple(categories[column.name])
+    # a feature for every level would say one of them twice: the others determine it
+    return [Feature(f"{column.name}={value}", column.name, value, "category", levels) for value in levels[1:] or levels]
 
 
 def _check_named(where: str, found: Sequence[Column], wanted: Columns) -> None:

@@ -98,7 +98,11 @@ class Difference:
         plain = {_plain(name): name for name in self.extra}
         near = ((name, get_close_matches(_plain(name), plain, n=1, cutoff=0.8)) for name in self.missing)
         pairs = [f"{shown(plain[found[0]])} for {shown(name)}" for name, found in near if found]
-        return f" (is {listed(pairs, most=3, quote=False)} meant? Rename one of the two)" if pairs else ""
+        return (
+            f" (is {listed(pairs, most=3, quote=False)} meant? Take both for one with --rename NAME=OTHER)"
+            if pairs
+            else ""
+        )
 
 
 def _plain(name: str) -> str:

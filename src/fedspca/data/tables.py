@@ -36,7 +36,7 @@ def feature_blocks(table: Table, features: Sequence[Feature], beside: Sequence[s
     """Go through the rows with the features as one matrix, categories encoded, and other columns beside it."""
     numbers = [feature.column for feature in features if feature.category is None]
     encoded = list(dict.fromkeys(feature.column for feature in features if feature.category is not None))
-    allowed = {name: {f.category for f in features if f.column == name} for name in encoded}
+    allowed = {name: {level for f in features if f.column == name for level in f.levels} for name in encoded}
     for block in table.blocks(numbers, list(dict.fromkeys([*encoded, *beside]))):
         for name in encoded:
             _refuse_unknown(table.where, name, block.texts[name], allowed[name])
@@ -57,8 +57,8 @@ def _encoded(block: Block, features: Sequence[Feature], numbers: Sequence[str]) 
     return rows
 
 
-def _refuse_unknown(where: str, column: str, values: Texts, allowed: set[str | None]) -> None:
-    unknown = sorted({str(value) for value in values if value is not None} - {str(a) for a in allowed})
+def _refuse_unknown(where: str, column: str, values: Texts, allowed: set[str]) -> None:
+    unknown = sorted({str(value) for value in values if value is not None} - allowed)
     if unknown:
         raise InvalidData(
             f"{where}: column {shown(column)} holds {listed(unknown)}, which is not among the agreed categories. "

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from fedspca.federation import Federation, LocalFederation
 from fedspca.linalg.operators import Frame, filled
 from fedspca.linalg.stiefel import nothing_removed
-from fedspca.metrics import adjusted_variances
+from fedspca.metrics import adjusted_variances, captured_variances
 from fedspca.site import InvalidData, Query, Site
 from fedspca.site.dask_rows import is_dask
 from fedspca.site.site import default_names
@@ -117,10 +117,14 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.components_ = np.ascontiguousarray(w.T)
         self.mean_ = moments.mean
         self.scale_ = moments.scale
+        self.spread_ = moments.spread if not self.scale else np.where(moments.constant, 0.0, moments.scale)
         self.constant_features_ = np.flatnonzero(moments.constant)
         self.missing_share_ = moments.missing
         self.n_samples_ = moments.n_rows
         self.total_variance_ = moments.total / (moments.n_rows - 1)
+        self.score_covariance_ = captured / (moments.n_rows - 1)
+        spanned = captured_variances(self.components_, self.score_covariance_)
+        self.captured_variance_ratio_ = spanned / self.total_variance_
         self.explained_variance_ = adjusted_variances(captured) / (moments.n_rows - 1)
         self.explained_variance_ratio_ = self.explained_variance_ / self.total_variance_
         self.history_ = rounds.history

@@ -67,8 +67,14 @@ class FASPCA(ConsensusSparsePCA):
         Sparse, orthonormal loadings; the weight of largest magnitude of each is positive.
     mean_, scale_ : ndarray of shape (n_features,)
         Joint mean, and what features are divided by.
+    captured_variance_ratio_ : ndarray of shape (n_components,)
+        Share of the variance that the span of the first 1, 2, … components captures: cumulative, and what is compared
+        with dense PCA.
+    score_covariance_ : ndarray of shape (n_components, n_components)
+        Covariance of the scores. Sparse components may correlate.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
-        Variance that each component adds to those before it (adjusted for correlated scores), and its share.
+        Variance of each score beyond what the scores before it predict (Zou, Hastie and Tibshirani 2006), and its
+        share. Where scores correlate, it adds up to less than the variance captured.
     objective_ : float
         −tr(wᵀSw) + Σ λ_j‖w_j‖₁ of the components.
     history_ : list of Round

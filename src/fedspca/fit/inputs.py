@@ -3,13 +3,19 @@
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedspca.data.columns import Feature, choose
+import numpy as np
+
+from fedspca.data.advice import advice
+from fedspca.data.columns import Feature, choose, listed, shown
 from fedspca.data.formats import open_table
 from fedspca.data.prepare import SiteRows, read_sites
+from fedspca.data.profile import Profile
 from fedspca.data.schema import Schema, agree
+from fedspca.data.units import unlike_sites
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.fit.settings import FitSettings
 from fedspca.site import Policy, Site
@@ -38,6 +44,19 @@ class Inputs:
     sites: tuple[SiteRows, ...]
     told: tuple[str, ...]
     schema: Schema
+
+    @cached_property
+    def profiles(self) -> dict[str, Profile]:
+        """Mean, spread and share missing at each site."""
+        with np.errstate(all="ignore"):  # values that are infinite or too large are refused by a fit
+            return {site.site: Profile.of(site.rows) for site in self.sites}
+
+    @cached_property
+    def oddities(self) -> tuple[str, ...]:
+        """Sentences about columns that may be no measurements, and about sites that may have another unit."""
+        usable = {name: profile for name, profile in self.profiles.items() if np.isfinite(profile.spread).all()}
+        asked = advice(self.feature_names, [(site.site, site.rows) for site in self.sites])
+        return (*asked, *unlike_sites(self.feature_names, usable))
 
 
 def site_names(files: Sequence[str]) -> list[str]:
@@ -111,9 +130,22 @@ def open_inputs(settings: FitSettings) -> Inputs:
     if len(set(every)) != len(every):
         twice = sorted({name for name in every if every.count(name) > 1})
         raise InvalidData(f"More than one file holds rows of the site {twice[0]!r}. Put each site into one file.")
+    sites, small = _large_enough(sites, settings)
     first = next(iter(schemas.values()))
     kinds = dict(zip(first.names, first.dtypes, strict=True))
-    return Inputs(names, tuple(sites), tuple(told), Schema(names, tuple(kinds[name] for name in names)))
+    return Inputs(names, tuple(sites), (*told, *small), Schema(names, tuple(kinds[name] for name in names)))
+
+
+def _large_enough(sites: list[SiteRows], settings: FitSettings) -> tuple[list[SiteRows], list[str]]:
+    """Return the sites that hold enough rows, and a sentence about those left out, if small ones are to be."""
+    small = [site for site in sites if site.rows.shape[0] < settings.min_rows] if settings.leave_out_small else []
+    if not small:
+        return sites, []
+    if len(small) == len(sites):
+        raise InvalidData(f"Every site holds fewer rows than the {settings.min_rows} of --min-rows; none is left.")
+    named = listed([f"{shown(site.site)} ({site.rows.shape[0]} rows)" for site in small], most=20, quote=False)
+    kept = [site for site in sites if site.rows.shape[0] >= settings.min_rows]
+    return kept, [f"left out, with fewer than {settings.min_rows} rows: {named}"]
 
 
 def read_covariance(path: Path, settings: FitSettings) -> CovarianceFederation:

@@ -17,7 +17,7 @@ def too_small(settings: FitSettings, rows: dict[str, int]) -> list[str]:
     """Return a sentence for each site that holds fewer rows than a fit asks for."""
     return [
         f"Site {name!r} holds fewer rows than the {settings.min_rows} of --min-rows ({count}): a sum over few rows "
-        "says much about each. Leave the site out, or lower --min-rows."
+        "says much about each. Leave the site out with --leave-out-small, or lower --min-rows."
         for name, count in rows.items()
         if count < settings.min_rows
     ]

@@ -110,6 +110,7 @@ def _fitted_to_files(
         sites=sites,
         study={**kept, "files": [Path(file).name for file in settings.files]},
         told=list(inputs.told),
+        oddities=list(inputs.oddities),
         schema=inputs.schema.hash,
         site_names=sorted(site.name for site in sites),
     )

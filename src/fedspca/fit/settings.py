@@ -121,7 +121,7 @@ class SolverSettings:
     max_rounds: int | None = setting("fit", "The most rounds; by default the solver's own.", example="500")
     seed: int = setting("fit", "Seed of the first directions.", 0)
     path: bool = setting(
-        "fit", "Also follow explained variance against non-zeros, for the report (exact; a dozen rounds more).", True
+        "fit", "Also follow the variance captured against non-zeros, for the report (exact; a dozen rounds more).", True
     )
 
     def with_given(self, given: Mapping[str, Any]) -> Self:
@@ -152,11 +152,21 @@ class FitSettings(SolverSettings):
     id: str | None = setting("columns", "The column that names rows.", example='"patient"')
     label: str | None = setting("columns", "A column with a label, kept out.", example='"diagnosis"')
     categories: Mapping[str, tuple[str, ...]] = setting(
-        "columns", "Columns of text to encode, with the categories that all sites agree on.", {}, '{ sex = ["F", "M"] }'
+        "columns",
+        "Columns of text to encode, with the categories that all sites agree on, the reference level first.",
+        {},
+        '{ sex = ["F", "M"] }',
+    )
+    rename: Mapping[str, tuple[str, ...]] = setting(
+        "columns",
+        "Features that some files call otherwise, each with its other names.",
+        {},
+        '{ age = ["AGE", "Age_y"] }',
     )
     max_features: int = setting("columns", "The most features taken from one table.", MAX_FEATURES)
 
     min_rows: int = setting("policy", "Sites with fewer rows refuse: a sum over few rows says much about each.", 5)
+    leave_out_small: bool = setting("policy", "Leave such sites out, and say which, rather than refuse.", False)
     show_sites: bool = setting(
         "policy", "Let each site's own fit be shown in the report, and not only sums over all sites.", False
     )
@@ -170,6 +180,7 @@ class FitSettings(SolverSettings):
             label=self.label,
             site=self.site_column,
             categories=self.categories,
+            rename={old: new for new, others in self.rename.items() for old in others},
             max_features=self.max_features,
         )
 

@@ -55,6 +55,7 @@ def _page(model: SparsePCAModel, scores: NDArray[np.float64] | None) -> str:
             "header",
             tag("h1", words.headline(model)),
             tag("p", words.summary(model), class_="lead"),
+            *(tag("p", tag("strong", "Caution. "), caution, class_="caution") for caution in model.cautions()),
             _tiles(model),
             contents,
         ),

@@ -75,16 +75,14 @@ def variance(model: SparsePCAModel) -> Markup | None:
     dense = model.facts.get("dense_variance_ratio")
     if not dense:
         return None
-    adjusted = np.cumsum(model.explained_variance_ratio)
-    other = np.cumsum(dense)
-    groups = [(f"{j + 1}", float(adjusted[j]), float(other[j])) for j in range(model.n_components)]
-    alternative = "Explained variance, added up. " + "; ".join(
+    captured, other = model.captured_ratios, np.cumsum(dense)
+    groups = [(f"{j + 1}", float(captured[j]), float(other[j])) for j in range(model.n_components)]
+    alternative = "Variance captured by the first components. " + "; ".join(
         f"{label} component(s): sparse {ours:.1%}, dense {theirs:.1%}" for label, ours, theirs in groups
     )
     caption = (
-        "Variance explained by the first components, added up. For sparse components each counts only what those "
-        "before it leave, since their scores may be correlated; so the sum can lie below the "
-        f"{model.captured_ratio:.1%} that their span captures."
+        "Variance captured by the first components together: what their span keeps of the data. Nothing is counted "
+        "twice, whether or not scores correlate."
     )
     return figure(pairs(alternative, ("sparse", "dense PCA"), groups), caption)
 

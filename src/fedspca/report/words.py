@@ -22,8 +22,9 @@ def summary(model: SparsePCAModel) -> str:
     )
     dense = model.facts.get("dense_variance_ratio")
     if dense:
-        share = model.captured_ratio / sum(dense) if sum(dense) else 0.0
-        told += f", which is {share:.1%} of what dense PCA with as many components captures ({sum(dense):.1%})"
+        best = sum(dense[: model.n_components])
+        share = model.captured_ratio / best if best else 0.0
+        told += f", which is {share:.1%} of what dense PCA with as many components captures ({best:.1%})"
     return f"{told}."
 
 
@@ -41,8 +42,8 @@ def component_words(model: SparsePCAModel, number: int) -> str:
         if len(signs) == 1
         else "Its weights have both signs: it sets some features against others."
     )
-    adds = model.explained_variance_ratio[number]
-    first = "It explains" if number == 0 else "It adds"
+    adds = model.captured_shares[number]
+    first = "It captures" if number == 0 else "It adds"
     return f"{first} {adds:.1%} of the variance with {count(len(order), 'feature')}: {', '.join(names)}{more}. {sense}"
 
 

@@ -40,6 +40,8 @@ class Moments:
         Features with one value in every row of every site.
     missing : ndarray of shape (d,)
         The share of rows in which each feature's value is missing.
+    spread : ndarray of shape (d,), optional
+        The joint standard deviation, whether or not features are divided by it; None where it was not kept.
     """
 
     n_rows: int
@@ -48,6 +50,7 @@ class Moments:
     total: float
     constant: NDArray[np.bool_]
     missing: Array
+    spread: Array | None = None
 
     @property
     def frame(self) -> Frame:
@@ -92,13 +95,14 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
             ConstantFeatureWarning,
         )
     squares = np.where(constant, 0.0, squares)
-    divisor = np.where(constant, 1.0, np.sqrt(squares / np.maximum(counts - 1, 1))) if scale else np.ones(len(mean))
+    spread = np.sqrt(squares / np.maximum(counts - 1, 1))
+    divisor = np.where(constant, 1.0, spread) if scale else np.ones(len(mean))
     total = float(np.sum(squares / divisor**2))
     if total < SMALLEST:
         raise InvalidData(
             f"The values are so small (total sum of squares {total:.1e}) that products vanish: change units."
         )
-    return Moments(n, mean, divisor, total, constant, missing)
+    return Moments(n, mean, divisor, total, constant, missing, spread)
 
 
 def _check_missing(names: tuple[str, ...], counts: Array, missing: Array, most: float) -> None:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fedspca.data.profile import Profile
+from fedspca.data.units import unlike_the_others
 from fedspca.door.agreement import Agreement
 from fedspca.door.endpoint import Endpoint
 from fedspca.door.replay import Replays, Stated
@@ -214,6 +216,19 @@ class SiteFolder:
         site = Site(self.invitation.site, rows, policy=policy, feature_names=inputs.feature_names, allow_missing=True)
         site.ledger = self.ledger(policy)
         return site
+
+    def cautions(self) -> list[str]:
+        """Return what the owner must know of the last model: features that may be in another unit here than elsewhere.
+
+        It is computed here, from this site's rows and the joint mean and spread, and told to nobody else.
+        """
+        studies = self.store.studies()
+        made = self.store.model_folder(studies[-1].hash) if studies else None
+        if made is None or not made.exists():
+            return []
+        model = SparsePCAModel.load(made)
+        inputs = open_inputs(replace(self.data, features=model.feature_names, exclude=()))
+        return unlike_the_others(model.feature_names, Profile.of(_one_site(inputs)), model)
 
     def ledger(self, policy: Policy | None = None) -> Ledger:
         """Return what was spent on privacy."""

@@ -1,0 +1,150 @@
+"""Columns that are no measurements although they hold numbers: row numbers, identifiers, codes for a missing value.
+
+Each is asked about, and none is dropped: only the owner knows what a column is.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fedspca.data.columns import shown
+from fedspca.linalg.operators import Rows
+
+Array = NDArray[np.float64]
+
+LOOKED_AT = 100_000  # rows from the top that are looked at: enough to know a column by
+DISTINCT = 30  # whole numbers of which no two are alike name rows, once there are so many
+CODES = frozenset(
+    {-9999.0, -999.0, -99.0, -9.0, -1.0, 99.0, 999.0, 9999.0, 99999.0}
+)  # what people write for a missing value
+NAMED_AS_ID = re.compile(
+    r"(unnamed[\s:_.]*\d*|index|row[\s_.-]?(number|no|nr|id|names?)?|(.*[\s_.-])?id|pid|mrn|ssn|"
+    r"(patient|subject|sample|record|case|participant)[\s_.-]?(id|no|nr|number|code)?)",
+    re.IGNORECASE,
+)
+NAMED_AS_PLACE = re.compile(r"(post[\s_.-]?(al)?[\s_.-]?code|zip([\s_.-]?code)?|plz)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What is seen of one column: of how many rows, how many values, their range, and what looks odd."""
+
+    name: str
+    rows: int
+    count: int
+    least: float
+    largest: float
+    odd: str | None
+
+
+def column_facts(names: Sequence[str], rows: Rows) -> Iterator[ColumnFacts]:
+    """Look at each column of a site.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The features.
+    rows : array or CSR matrix
+        The site's rows; the first hundred thousand are looked at.
+    """
+    top = rows[:LOOKED_AT]
+    columns = top.tocsc() if sp.issparse(top) else None
+    for j, name in enumerate(names):
+        column = np.asarray(top[:, j] if columns is None else columns[:, [j]].toarray().ravel(), dtype=np.float64)
+        values = column[~np.isnan(column)]
+        ends = (float(values.min()), float(values.max())) if len(values) else (np.nan, np.nan)
+        yield ColumnFacts(name, len(column), len(values), *ends, oddity(name, values))
+
+
+def oddity(name: str, values: Array) -> str | None:
+    """Say why a column may be no measurement, as the end of a sentence about it; None if nothing speaks for it."""
+    finite = values[np.isfinite(values)]
+    if len(finite) < 2 or finite.min() == finite.max():
+        return None
+    if np.all(finite == np.round(finite)) and (said := _whole_numbers(name.strip(), finite)) is not None:
+        return f"{said} {_leave_out(name)}"
+    if (code := missing_code(finite)) is not None:
+        n = int(np.sum(finite == code))
+        return f"has the value {code:g} {n} time(s), far from all others: does it mean missing? Leave such cells empty"
+    return None
+
+
+def _whole_numbers(name: str, values: Array) -> str | None:
+    """Say why a column of whole numbers may be no measurement; None if nothing speaks for it."""
+    distinct = len(np.unique(values)) == len(values)
+    if distinct and len(values) >= 5 and _monotone(values):
+        return "counts the rows: is it a row number?"
+    if NAMED_AS_ID.fullmatch(name):
+        return "has the name of an identifier."
+    if NAMED_AS_PLACE.fullmatch(name):
+        return "has the name of a place: a postcode is no quantity."
+    return "holds whole numbers, no two alike: is it an identifier?" if distinct and len(values) >= DISTINCT else None
+
+
+def _leave_out(name: str) -> str:
+    """Say which option leaves a column out, so that it can be copied."""
+    typed = shlex.quote(f'"{name}"' if not name or "," in name else name)
+    return f"If so, leave it out: --exclude {typed}"
+
+
+def missing_code(values: Array) -> float | None:
+    """Return a value that people write where there is none, if it stands far outside the others; else None."""
+    for code in {float(values.min()), float(values.max())} & CODES:
+        rest = values[values != code]
+        if 0 < len(rest) < len(values) and _far_outside(code, rest):
+            return code
+    return None
+
+
+def _far_outside(code: float, rest: Array) -> bool:
+    """Whether a value lies outside the others by more than their own range, or is the only negative one."""
+    low, high = float(rest.min()), float(rest.max())
+    gap = max(low - code, code - high)
+    lone_negative = code < 0 <= low and code <= -9 and bool(np.any(rest > 0))
+    return gap > max(high - low, 0.0) > 0 or (lone_negative and gap > 0.25 * (high - low))
+
+
+def _monotone(values: Array) -> bool:
+    steps = np.diff(values)
+    return bool(np.all(steps > 0) or np.all(steps < 0))
+
+
+def repeated_rows(rows: Rows) -> int:
+    """Count rows that are there before already, value by value; 0 where rows are few or take few values."""
+    if sp.issparse(rows) or rows.shape[0] < 2:
+        return 0
+    top = np.ascontiguousarray(rows[:LOOKED_AT])
+    if max(len(np.unique(top[:, j])) for j in range(min(top.shape[1], 50))) * 4 < len(top):
+        return 0  # rows of a few codes are alike by chance
+    return len(top) - len({row.tobytes() for row in top})
+
+
+def advice(names: Sequence[str], sites: Sequence[tuple[str, Rows]]) -> list[str]:
+    """Ask about every column that may be no measurement, once for all sites, and about rows that are there twice.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The features.
+    sites : sequence of (str, rows)
+        The sites and their rows.
+    """
+    told: dict[str, list[str]] = {}
+    for site, rows in sites:
+        for facts in column_facts(names, rows):
+            if facts.odd is not None:
+                told.setdefault(f"{shown(facts.name)} {facts.odd}", []).append(site)
+        if twice := repeated_rows(rows):
+            told[
+                f"{twice} row(s) of site {shown(site)} are there twice, value by value: were they appended again?"
+            ] = []
+    every = len(sites)
+    return [
+        sentence if len(at) in {0, every} else f"{sentence} (at {', '.join(shown(site) for site in at[:3])})"
+        for sentence, at in told.items()
+    ]

@@ -1,0 +1,132 @@
+"""What a person reads from a model: the variance captured, how components overlap, and what to be careful about."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.metrics import captured_variances
+
+Array = NDArray[np.float64]
+
+PROVED = 1e-6  # a gap below which loadings are called optimal
+DOMINANT = 0.5  # share of the variance that one feature may have before it is said that its unit decides
+OVERLAP = 0.8  # correlation of two scores from which on they say nearly the same
+
+
+class Readable:
+    """The figures of a model in the shape in which people read them; :class:`fedspca.SparsePCAModel` has them all."""
+
+    components: Array
+    covariance: Array
+    scale: Array
+    feature_names: tuple[str, ...]
+    n_samples: int
+    n_sites: int
+    total_variance: float
+    facts: Mapping[str, Any]
+
+    @property
+    def n_components(self) -> int:
+        """How many loadings there are."""
+        return len(self.components)
+
+    @property
+    def nonzeros(self) -> list[int]:
+        """Non-zero weights of each component."""
+        return [int(count) for count in np.count_nonzero(self.components, axis=1)]
+
+    @property
+    def captured_ratio(self) -> float:
+        """Share of the variance that the span of the components captures: what is compared with dense PCA."""
+        return float(self.captured_ratios[-1])
+
+    @property
+    def captured_ratios(self) -> Array:
+        """Share of the variance that the span of the first 1, 2, … r components captures."""
+        return captured_variances(self.components, self.covariance) / self.total_variance
+
+    @property
+    def captured_shares(self) -> Array:
+        """What each component adds to the variance captured by those before it; the shares add up to all of it."""
+        return np.diff(self.captured_ratios, prepend=0.0)
+
+    @property
+    def correlation(self) -> Array:
+        """Correlation of the scores; one without variance correlates with nothing."""
+        spread = np.sqrt(np.diag(self.covariance))
+        safe = np.where(spread > 0, spread, 1.0)
+        return np.where(np.eye(len(spread)) > 0, 1.0, self.covariance / np.outer(safe, safe))
+
+    @property
+    def spread(self) -> Array | None:
+        """Joint standard deviation of each feature, before any scaling; None where it was not kept."""
+        kept = self.facts.get("spread")
+        return None if kept is None else np.asarray(kept, dtype=np.float64)
+
+    def overlaps(self, least: float = OVERLAP) -> list[tuple[int, int, float]]:
+        """Pairs of components, numbered from one, whose scores correlate by more than this, the largest first."""
+        values = self.correlation
+        pairs = [(i, j) for i in range(len(values)) for j in range(i) if abs(values[i, j]) > least]
+        ordered = sorted(pairs, key=lambda pair: -abs(values[pair]))
+        return [(j + 1, i + 1, float(values[i, j])) for i, j in ordered]
+
+    def cautions(self) -> list[str]:
+        """Return what a reader must know before anything else, a sentence or two each; nothing if all is well."""
+        return [
+            *self._overlap_in_words(),
+            *self._scale_in_words(),
+            *self._ending_in_words(),
+            *self.facts.get("oddities", []),
+        ]
+
+    def _overlap_in_words(self) -> list[str]:
+        pairs = self.overlaps()
+        if not pairs:
+            return []
+        named = ", ".join(f"{first} and {second} ({value:+.2f})" for first, second, value in pairs[:5])
+        more = f" and {len(pairs) - 5} more pairs" if len(pairs) > 5 else ""
+        told = f"Some components say nearly the same: {named}{more}. In brackets is the correlation of their scores."
+        return [
+            f"{told} Ask for more features a component, so that one can take what both say, or for fewer components."
+        ]
+
+    def _scale_in_words(self) -> list[str]:
+        spread = self.spread
+        if spread is None or len(spread) < 2 or not np.all(self.scale == 1.0) or not spread.any():
+            return []
+        largest = int(np.argmax(spread))
+        share = float(spread[largest] ** 2 / np.sum(spread**2))
+        if share <= DOMINANT:
+            return []
+        told = (
+            f"Features were not scaled, and {self.feature_names[largest]!r} alone has {share:.0%} of the variance: "
+            "components follow its unit. Divide features by their standard deviation (in Python scale=True; at the "
+            "command line it is the default), unless all have the same unit."
+        )
+        return [told]
+
+    def _ending_in_words(self) -> list[str]:
+        ended = self.facts.get("stop_reason")
+        if ended is None or self.facts.get("converged", True):
+            return []
+        return [f"The fit did not converge; it ended because: {ended}. Allow more rounds, or a larger tolerance."]
+
+    def optimality(self) -> str | None:
+        """Say how much better other loadings can be at most; None where nothing is known of it."""
+        gap = self.facts.get("optimality_gap")
+        if gap is None:
+            return None
+        if self.facts.get("bound_is_dense"):
+            return f"No loadings capture more than dense PCA does, at most {_percent(gap)} more than these."
+        if gap <= PROVED:
+            return "It is proved that no loadings with as few non-zeros are better."
+        return f"It is proved that no loadings with as few non-zeros are better by more than {_percent(gap)}."
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent, rounded up: what is said must hold."""
+    digits = 3 if share < 1e-3 else 1
+    return f"{math.ceil(share * 100 * 10**digits) / 10**digits:g} %"

@@ -1,0 +1,98 @@
+"""What a person is told of a model is true, adds up, and does not hang on the last bits."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.decomposition import PCA
+
+from fedspca import FASPCA, ExactSPCA, SparsePCAModel
+from fedspca.report import report_html
+
+WDBC = load_breast_cancer().data
+Z = (WDBC - WDBC.mean(axis=0)) / WDBC.std(axis=0, ddof=1)
+
+
+def model_of(r, k, rows=WDBC, **settings):
+    return SparsePCAModel.from_estimator(ExactSPCA(r, n_nonzero=k, scale=True, proof_seconds=0.0, **settings).fit(rows))
+
+
+def spanned(components):
+    basis = np.linalg.qr(components.T)[0]
+    return float(np.sum((Z @ basis) ** 2) / np.sum(Z**2))
+
+
+@pytest.mark.parametrize("orthogonal", [True, False])
+def test_shares_are_those_of_the_span_and_add_up(orthogonal):
+    model = model_of(4, 5, orthogonal=orthogonal)
+    expected = [spanned(model.components[:j]) for j in range(1, 5)]
+    np.testing.assert_allclose(model.captured_ratios, expected, rtol=1e-9)
+    np.testing.assert_allclose(model.captured_shares.sum(), model.captured_ratio, rtol=1e-12)
+    assert model.explained_variance_ratio.sum() < model.captured_ratio  # scores correlate
+    dense = PCA(4).fit(Z).explained_variance_ratio_
+    assert np.all(model.captured_ratios <= np.cumsum(dense) + 1e-12)
+
+
+def test_shares_are_in_order():
+    for r, k in ((5, 3), (3, 8), (6, 6)):
+        assert np.all(np.diff(model_of(r, k).captured_shares) <= 1e-12)
+
+
+@pytest.mark.parametrize("fitted", [ExactSPCA(3, n_nonzero=8, scale=True), FASPCA(2, lam=200.0, scale=True)])
+def test_a_model_from_python_knows_how_its_scores_correlate(fitted):
+    """The report once said that scores are uncorrelated, and added up variances that overlap."""
+    model = SparsePCAModel.from_estimator(fitted.fit(WDBC))
+    scores = Z @ model.components.T
+    np.testing.assert_allclose(model.correlation, np.corrcoef(scores.T), atol=1e-6)
+    assert model.captured_ratio == pytest.approx(spanned(model.components), rel=1e-6)
+    largest = np.abs(np.corrcoef(scores.T) - np.eye(len(scores.T))).max()
+    page = report_html(model)
+    assert f"{largest:.2f}" in page
+    assert f"{model.captured_ratio:.1%}" in page
+
+
+def test_components_that_say_the_same_are_named_with_what_to_do():
+    model = model_of(3, 3)
+    correlation = np.corrcoef((Z @ model.components.T).T)
+    ((first, second, value),) = model.overlaps()
+    assert (first, second) == (1, 2)
+    assert value == pytest.approx(correlation[0, 1], abs=1e-9)
+    assert value > 0.8
+    (caution,) = model.cautions()
+    assert "1 and 2 (+0.97)" in caution
+    assert "more features a component" in caution
+    assert "say nearly the same" in report_html(model)
+    assert model_of(2, 6).cautions() == []
+
+
+def test_without_scaling_a_feature_whose_unit_decides_is_named():
+    """In Python features are not scaled by default, at the command line they are: it is said where it bites."""
+    raw = SparsePCAModel.from_estimator(ExactSPCA(2, n_nonzero=3, proof_seconds=0.0).fit(WDBC))
+    (caution,) = [told for told in raw.cautions() if "not scaled" in told]
+    variances = WDBC.var(axis=0)
+    assert f"'x23' alone has {variances[23] / variances.sum():.0%}" in caution
+    assert "scale=True" in caution
+    np.testing.assert_allclose(raw.spread, WDBC.std(axis=0, ddof=1))
+    alike = SparsePCAModel.from_estimator(ExactSPCA(2, n_nonzero=3, proof_seconds=0.0).fit(Z))
+    assert not [told for told in alike.cautions() if "not scaled" in told]
+
+
+def test_a_fit_that_did_not_converge_says_so():
+    fitted = ExactSPCA(2, lam=5.0, search="products", max_rounds=3, scale=True)
+    with pytest.warns(match="rounds"):
+        fitted.fit(WDBC)
+    assert "did not converge" in SparsePCAModel.from_estimator(fitted).cautions()[0]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        np.asfortranarray(WDBC),
+        WDBC[::-1].copy(),
+        WDBC * (1 + 1e-13 * np.random.default_rng(0).standard_normal(WDBC.shape)),
+    ],
+    ids=["memory order", "row order", "last bits"],
+)
+def test_what_is_told_does_not_hang_on_memory_row_order_or_last_bits(changed):
+    ours, theirs = model_of(5, 3), model_of(5, 3, changed)
+    assert np.array_equal(ours.components != 0, theirs.components != 0)
+    np.testing.assert_allclose(ours.captured_ratios, theirs.captured_ratios, rtol=1e-9)
