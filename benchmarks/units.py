@@ -31,7 +31,7 @@ def dealt(name: str, deal: str, n_sites: int, seed: int) -> tuple[np.ndarray, np
         return rows, partitions.dirichlet(labels, n_sites, alpha=0.5, seed=seed)
     if deal == DEALS[2]:
         return rows, partitions.by_principal_score(rows, n_sites, seed=seed)
-    owners = np.arange(len(rows)) % n_sites
+    owners = np.array([str(row % n_sites) for row in range(len(rows))])
     return (partitions.shift_features(rows, owners, size=1.0, seed=seed) if deal == DEALS[3] else rows), owners
 
 

@@ -105,7 +105,8 @@ def unlike_the_others(names: Sequence[str], profile: Profile, model: Any) -> lis
     joint = Profile(model.n_samples, model.mean, model.scale, model.missing_share)
     factors = unit_factors(profile, joint.without(profile))
     return [
-        _in_words(names[j], float(factors[j]), "here than at the other sites") for j in np.flatnonzero(factors != 1)
+        _in_words(names[int(j)], float(factors[j]), "here than at the other sites")
+        for j in np.flatnonzero(factors != 1)
     ]
 
 
