@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check fuzz mutants drill bench wheel installs lowest clean
+.PHONY: demo test check fuzz mutants drill bench wheel wheelhouse installs lowest clean
 
 demo: .venv/.core
 	$(BIN)/python -m fedspca.demo build/demo.html
@@ -42,6 +42,17 @@ wheel: .venv/.check
 	$(PYTHON) -m venv build/wheel-env
 	build/wheel-env/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt dist/*.whl
 	cd build/wheel-env && bin/python -I -m fedspca.demo
+
+# Everything that a site needs, for a machine without internet: copy dist/wheelhouse there, and install from it.
+WHAT ?= flower,privacy
+wheelhouse: .venv/.check
+	rm -rf dist/wheelhouse build/offline-env
+	$(BIN)/python -m build --wheel --outdir dist/wheelhouse . >/dev/null
+	$(PIP) wheel -c constraints.txt -w dist/wheelhouse "$$(ls dist/wheelhouse/fedspca-*.whl)[$(WHAT)]"
+	$(PYTHON) -m venv build/offline-env
+	build/offline-env/bin/python -m pip --disable-pip-version-check --quiet install --no-index --find-links dist/wheelhouse "fedspca[$(WHAT)]"
+	cd build/offline-env && bin/fedspca --version
+	@echo "There: pip install --no-index --find-links wheelhouse 'fedspca[$(WHAT)]'"
 
 # Each extra alone, without the constraints file, as a person installs it who follows the README; then with the oldest
 # versions that pyproject.toml allows. Parts of it: make installs EXTRAS="cli privacy".

@@ -1,5 +1,8 @@
 """Data that many tests share. Nothing is downloaded."""
 
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -32,3 +35,15 @@ def rows():
     loadings[0, :4], loadings[1, 4:8] = 0.5, 0.5
     noise = 0.5 * rng.standard_normal((60, 12))
     return (spikes @ loadings + noise) * np.linspace(0.5, 2.0, 12) + np.arange(12)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of its own of 256 kB, to be filled."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be mounted here: that needs Linux, and root or the like")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)

@@ -37,7 +37,6 @@ ELSEWHERE = {
     "federation/base.py": ("contracts/federation.py", "every federation inherits the contract"),
     "federation/channel.py": ("federation/test_conversation.py", "a protocol, and a dictionary behind it"),
     "federation/covariance.py": ("solvers/exact/test_whole.py", "it is fitted to there, and refused there"),
-    "files.py": ("experiments/test_reproduce.py", "whole files or none"),
     "fit/grid.py": ("cli/test_path.py", "the grid of the command"),
     "flower/control.py": ("flower/test_executor.py", "a real SuperLink is told what to do in drills/flower"),
     "flower/task.py": ("study/test_conductor.py", "a real SuperLink hands out runs in drills/study"),
@@ -74,6 +73,7 @@ ELSEWHERE = {
     "cli/verify.py": ("study/test_verify.py", "the command prints what is found"),
     "study/bundle.py": ("study/test_verify.py", "what is written there is checked there"),
     "study/earlier.py": ("attacks/test_two_studies.py", "what two studies tell together is attacked as a whole"),
+    "study/log_words.py": ("cli/test_study.py", "what the log says, as the command shows it"),
     "study/words.py": ("cli/test_study.py", "what the commands say of a study"),
 }
 

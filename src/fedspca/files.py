@@ -1,8 +1,10 @@
 """Files that are either whole or not there: written under a temporary name, forced to the disk, then renamed."""
 
+import errno
 import os
 import shutil
 import tempfile
+import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,8 +46,10 @@ def new_file(target: Path, *, private: bool = False) -> Iterator[Path]:
         force_to_disk(Path(draft))
         Path(draft).replace(target)
         force_to_disk(target.parent)  # the new name too
-    except BaseException:
+    except BaseException as error:
         Path(draft).unlink(missing_ok=True)
+        if isinstance(error, OSError) and disk_is_full(error):  # the system does not say of which file
+            raise OSError(error.errno, error.strerror, str(target)) from None
         raise
 
 
@@ -58,6 +62,51 @@ def force_to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def append_line(path: Path, text: str, *, sync: bool = False) -> int:
+    """Add a line to a file, whole or not at all: on a full disk what was begun is taken back. Return the new size."""
+    content = memoryview(text.encode() + b"\n")
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
+        try:
+            while content:  # a disk that is nearly full takes the beginning, and says so at the next write
+                content = content[file.write(content) or 0 :]
+            if sync:
+                os.fsync(file.fileno())
+        except OSError as error:
+            file.truncate(before)
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        return file.tell()
+
+
+def disk_is_full(error: BaseException) -> bool:
+    """Return whether an error says that there is no space left, or no more for this account."""
+    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+
+
+def full_disk(path: Path | str) -> str:
+    """Return in words that a file could not be written, how much space there is, and what to do."""
+    path = Path(path)
+    folder = next((parent for parent in (path, *path.parents) if parent.is_dir()), Path())
+    usage = shutil.disk_usage(folder)
+    return (
+        f"disk full at {folder}: {path.name} could not be written ({usage.free / 1e6:,.1f} MB of "
+        f"{usage.total / 1e6:,.0f} MB are free, or this account may use no more). Free some space, and go on"
+    )
+
+
+def remove_drafts(folder: Path, older_than: float = 3600.0) -> int:
+    """Remove what processes that were killed left half written in a folder; return how many there were."""
+    end = time.time() - older_than
+    # one that is younger may be being written by another command
+    drafts = [path for path in folder.glob(".*.part*") if path.lstat().st_mtime < end]
+    for path in drafts:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return len(drafts)
 
 
 class Locked(RuntimeError):

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -14,7 +13,7 @@ pytest.importorskip("cryptography")
 from fedspca.flower.commands import (
     FlowerProcessError,
 )
-from fedspca.flower.processes import Process, keep_node_running, running, stop, tail
+from fedspca.flower.processes import Process, rotate, running, stop, tail
 
 PARENT = """
 import signal, subprocess, sys, time
@@ -99,8 +98,12 @@ def test_killed_as_by_a_power_cut(start):
     assert process.wait() == -signal.SIGKILL
 
 
-def test_a_site_whose_folder_is_gone_stops_trying(tmp_path):
-    process = Process("supernode", [sys.executable, "-c", ""], tmp_path / "site", tmp_path / "home")
-    with pytest.raises(FlowerProcessError, match="moved or deleted"):
-        keep_node_running(process, "localhost:1", tmp_path / "authority.crt", print, threading.Event())
-    assert not (tmp_path / "site").exists()
+def test_a_log_that_grew_long_begins_anew_while_it_is_written(start, tmp_path):
+    code = "import time\nwhile True: print('x' * 100, flush=True); time.sleep(0.01)"
+    process = start(code)
+    process.wait_until(lambda: process.log.stat().st_size > 2000, 10)
+    assert not rotate(process.log)
+    assert rotate(process.log, limit=1000)
+    assert process.log.with_name("p.log.1").stat().st_size > 2000
+    process.wait_until(lambda: process.log.stat().st_size > 100, 10)
+    assert process.log.read_bytes()[:1] == b"x"  # and not a hole of zeros, as where a log is not appended to

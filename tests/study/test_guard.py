@@ -1,6 +1,7 @@
 """One guard a folder: found by a later command, asked how it does, stopped; and what it left behind is ended."""
 
 import contextlib
+import errno
 import os
 import subprocess
 import sys
@@ -15,8 +16,9 @@ import pytest
 pytest.importorskip("cryptography")
 
 from fedspca.flower.commands import FlowerProcessError
+from fedspca.flower.keeping import HERE
 from fedspca.flower.processes import Process, note_running, running
-from fedspca.flower.relay import forward, report
+from fedspca.flower.relay import RelayError, forward, report
 from fedspca.letters.audit import Audit
 from fedspca.letters.identity import signed_payload
 from fedspca.letters.wire import Message, decode, encode
@@ -86,7 +88,7 @@ def test_stopping_ends_guard_and_node(folder):
 
 def test_what_the_node_refused_is_in_the_sites_log(tmp_path_factory):
     audit, socket = Audit(), tmp_path_factory.mktemp("g") / "s"
-    with guard._door(SimpleNamespace(handle=bytes, audit=audit), socket):
+    with guard._door(None, SimpleNamespace(handle=bytes, audit=audit), socket, print, "well"):
         report(socket, "Flower's server shipped another app, 'evil/app'." + "x" * 5000)
     [line] = audit.lines()
     assert (line["verdict"], line["kind"]) == ("refused", "flower")
@@ -99,7 +101,7 @@ def test_the_guard_alone_answers_at_its_socket(between):
     stop = threading.Event()
     with tempfile.TemporaryDirectory(prefix="fs-") as home:
         socket = Path(home) / "guard"
-        keeper = threading.Thread(target=keep_guard, args=(sites["north"], socket, lambda line: None, stop))
+        keeper = threading.Thread(target=keep_guard, args=(sites["north"], socket, print, lambda line: None, stop))
         keeper.start()
         try:
             until = time.monotonic() + 20
@@ -111,3 +113,41 @@ def test_the_guard_alone_answers_at_its_socket(between):
             stop.set()
             keeper.join()
     assert (answer.kind, answer.fields["sender"]) == ("hello", "north")
+
+
+def test_a_full_disk_is_told_to_both_sides_and_so_is_its_end(tmp_path_factory, folder):
+    """One line at the guard, words for the coordinator, and no traceback; then the site goes on by itself."""
+    socket, told, full = tmp_path_factory.mktemp("g") / "s", [], [True]
+
+    def handle(letter):
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device", str(folder.path / "log.jsonl"))
+        return letter
+
+    endpoint = SimpleNamespace(handle=handle, site=SimpleNamespace(name="north"))
+    with guard._door(folder, endpoint, socket, told.append, HERE):
+        for _ in range(2):
+            with pytest.raises(RelayError, match="disk full at site north"):
+                forward(socket, b"letter")
+        full[0] = False
+        assert forward(socket, b"letter") == b"letter"
+    assert len(told) == 2
+    assert "log.jsonl could not be written" in told[0]
+    assert told[1] == HERE
+
+
+def test_a_folder_for_the_socket_that_a_killed_guard_left_is_removed(tmp_path):
+    deep = tmp_path / ("d" * 120)
+    (deep / "flower").mkdir(parents=True)
+    place = SimpleNamespace(path=deep)
+    left = tmp_path / "left"
+    left.mkdir()
+    (deep / "flower" / "socket.folder").write_text(str(left))
+    with guard._socket(place) as socket:
+        assert not left.exists()
+        assert socket.parent.is_dir()
+        assert (deep / "flower" / "socket.folder").read_text() == str(socket.parent)
+    assert not socket.parent.exists()
+    (tmp_path / "flower").mkdir()
+    with guard._socket(SimpleNamespace(path=Path("/tmp/s"))) as socket:
+        assert socket == Path("/tmp/s/flower/guard.socket")

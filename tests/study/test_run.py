@@ -193,3 +193,29 @@ def test_a_private_study_releases_once_and_says_what_it_spent(files):
     assert [line["what"] for line in ledger.entries()] == ["private_lengths", "private_gram"]
     with pytest.raises(RuntimeError, match="the study may spend 8"):
         run_study(folder, LocalChannel(endpoints(folder)), "run")
+
+
+def test_a_coordinator_that_speaks_another_protocol_is_refused_before_anything_is_asked(between, monkeypatch):
+    folder, sites, channel = between
+    monkeypatch.setattr("fedspca.federation.conversation.introduction", lambda: {"protocol": 2, "software": "9.9"})
+    with pytest.raises(FederationError, match=r"coordinator runs fedspca 9\.9, which speaks protocol 2"):
+        run_study(folder, channel, "run")
+    assert sites["north"].store.studies() == []
+
+
+def test_a_site_that_speaks_another_protocol_is_told_of_and_not_asked(between, monkeypatch):
+    folder, sites, channel = between
+    run_study(folder, channel, "status")
+    approve(sites)
+    monkeypatch.setattr("fedspca.door.endpoint.introduction", lambda: {"protocol": 2, "software": "9.9"})
+    with pytest.raises(FederationError, match=r"site runs fedspca 9\.9, which speaks protocol 2"):
+        run_study(folder, channel, "run")
+
+
+def test_other_releases_of_the_same_protocol_go_on_and_are_told_of(between, monkeypatch):
+    folder, sites, channel = between
+    run_study(folder, channel, "status")
+    approve(sites)
+    monkeypatch.setattr("fedspca.door.endpoint.introduction", lambda: {"protocol": 1, "software": "9.9"})
+    assert run_study(folder, channel, "run") is not None
+    assert any("east 9.9, north 9.9, south 9.9" in line["text"] for line in told(folder, "notice"))

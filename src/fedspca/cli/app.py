@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
@@ -93,6 +94,10 @@ def _user_errors() -> tuple[type[Exception], ...]:
 
 def _in_words(error: Exception) -> str:
     """Return what is wrong. If the system said it, the file comes first and the error's number is left out."""
+    from fedspca.files import disk_is_full, full_disk
+
+    if disk_is_full(error):
+        return f"{full_disk(getattr(error, 'filename', None) or Path())}: run the command again."
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         what = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror.lower()
         return f"{error.filename}: {what}."

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedspca.cli.open import Browser, Port, show_page
 from fedspca.cli.options import AsJson, settings_as_options
 from fedspca.cli.output import cells, console, notes, print_json, print_table, sentence, table, visible
 from fedspca.fit.settings import FitSettings
+from fedspca.study.log_words import released
 
 if TYPE_CHECKING:
     from fedspca.study.owner import SiteFolder
@@ -96,12 +98,18 @@ def status(site: At = HERE, as_json: AsJson = False) -> None:
     how = standing(folder)
     cautions = folder.cautions()
     if as_json:
-        about = {"connected": how.connected, "pid": how.pid, "told": how.told, "since": how.since}
+        about = {
+            "connected": how.connected,
+            "pid": how.pid,
+            "told": how.told,
+            "since": how.since,
+            "trouble": how.trouble,
+        }
         print_json({**about, "cautions": cautions})
     elif how.pid is None:
         console().print(f"Not running. Connect with: fedspca site join{_at(site)}", soft_wrap=True)
     else:
-        console().print(f"Process {how.pid}: {visible(how.told)}", soft_wrap=True)
+        console().print(f"Process {how.pid}: {visible(how.trouble or how.told)}", soft_wrap=True)
     for odd in [] if as_json else cautions:
         console().print(f"CAUTION: {visible(sentence(odd))}", soft_wrap=True)
     if not how.connected:
@@ -114,6 +122,75 @@ def stop(site: At = HERE) -> None:
     from fedspca.study.guard import stop_site
 
     console().print("Stopped." if stop_site(_folder(site)) else "It was not running.")
+
+
+@app.command("doctor")
+def doctor(site: At = HERE, as_json: AsJson = False) -> None:
+    """Try each thing that the site needs, and say what is wrong. The exit code is 1 if anything is."""
+    from fedspca.study.doctor import examine
+
+    findings = []
+    for finding in examine(_folder(site)):
+        findings.append(finding)
+        if not as_json:
+            sign = "well " if finding.well else "WRONG"
+            console().print(visible(f"{sign} {finding.name}: {finding.words}"), soft_wrap=True)
+    if as_json:
+        print_json([finding._asdict() for finding in findings])
+    if not all(finding.well for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command("service")
+def service(
+    site: At = HERE,
+    account: Annotated[
+        str | None, typer.Option("--account", help="A unit of the system, under this account; else one of yours.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder that the unit is written into.")] = Path(),
+) -> None:
+    """Write a unit of systemd that keeps the site connected, and say how to install it."""
+    from fedspca.cli.open import write_service
+    from fedspca.study.services import site_service
+
+    folder = _folder(site)
+    about = folder.invitation
+    write_service(site_service(folder.path, about.site, about.study, account), output)
+
+
+@app.command("open")
+def open_in_browser(
+    site: At = HERE,
+    browser: Browser = True,
+    port: Port = 0,
+) -> None:
+    """Show the study in the browser: what it asks, who takes part, what will leave and has left. Approve it there."""
+
+    def page() -> Any:
+        from fedspca.study.page import OwnerPage
+
+        return OwnerPage(_folder(site))
+
+    show_page(page, browser=browser, port=port)
+
+
+@app.command("leave")
+def leave(
+    site: At = HERE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Leave the study: disconnect, take approvals back, forget the invitation. The log and the ledger are kept."""
+    folder = _folder(site)
+    if not yes:
+        study = folder.invitation.study
+        console().print(visible(f"This site leaves study {study!r} and answers nothing more of it."), soft_wrap=True)
+        typer.confirm("Leave it?", abort=True)
+    from fedspca.study.guard import stop_site
+
+    stop_site(folder)
+    folder.leave()
+    kept = f"{folder.path / 'log.jsonl'} and {folder.path / 'ledger.jsonl'} are kept"
+    console().print(f"Left. {kept}; the site can take another invitation.", soft_wrap=True)
 
 
 @app.command("show")
@@ -249,14 +326,6 @@ def _kept_heads(path: Path, site: str) -> list[str]:
         raise ValueError(f"{path}: it does not hold the heads of the log of site {site!r}.") from None
 
 
-def released(line: Mapping[str, Any]) -> str:
-    """Return in a few words what a line of the log says left the site."""
-    if line["verdict"] == "refused":
-        return str(line.get("reason", ""))
-    arrays = ", ".join(f"{name} {'×'.join(map(str, shape)) or '1'}" for name, _, shape in line.get("released", []))
-    return f"{arrays} ({line.get('bytes', 0):,} bytes)" if arrays else "no numbers"
-
-
 def _folder(site: Path) -> "SiteFolder":
     from fedspca.study.owner import SiteFolder
 
@@ -270,26 +339,39 @@ def _stay(folder: "SiteFolder", socket: Path | None) -> None:
     except ImportError as error:
         raise ValueError(f"Studies between institutions need Flower ({error}): pip install 'fedspca[flower]'") from None
     stop = threading.Event()
-    for number in (
-        signal.SIGTERM,
-        signal.SIGHUP,
-    ):  # a service manager asks, a terminal hangs up: the node is stopped too
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a service manager asks, a terminal hangs up: the node ends too
         signal.signal(number, lambda *_: stop.set())
 
     def heard(line: Mapping[str, Any]) -> None:
         asked = line.get("query") or line.get("kind", "?")
         text = f"{line['time'][11:19]} {asked}: {line['verdict']}, {released(line)}"
         notes().print(visible(text), soft_wrap=True)
+        if asked == "propose" and line["verdict"] == "answered" and (waiting := _waiting_for_approval(folder)):
+            notes().print(visible(waiting), soft_wrap=True)
+
+    def tell(text: str) -> None:
+        notes().print(visible(text), soft_wrap=True)
 
     try:
         if socket is not None:
-            notes().print(f"The guard listens at {socket}.", soft_wrap=True)
-            keep_guard(folder, socket, heard, stop)
+            keep_guard(folder, socket, tell, heard, stop)
         else:
-            keep_connected(folder, lambda text: notes().print(text, soft_wrap=True), heard, stop)
+            keep_connected(folder, tell, heard, stop)
     except KeyboardInterrupt:
         stop.set()
         notes().print("Disconnected. Connect again with: fedspca site join", soft_wrap=True)
+
+
+def _waiting_for_approval(folder: "SiteFolder") -> str:
+    """Return what the owner may do about a study that was just proposed: this terminal is busy."""
+    agreement = folder.latest()
+    if folder.store.approved(agreement.hash) is not None:
+        return ""
+    at = _at(folder.path)
+    return (
+        f"Study {agreement.study!r} waits for your approval. Open a second terminal and type: fedspca site open{at}; "
+        f"or, without a browser: fedspca site show{at}, then: fedspca site approve{at}"
+    )
 
 
 def _show_schema(folder: "SiteFolder") -> None:

@@ -1,16 +1,20 @@
 """``fedspca study``: the coordinator's commands."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import disk_usage, rmtree
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from fedspca.cli.fit import INTERRUPTED
+from fedspca.cli.open import Browser, Port, show_page
 from fedspca.cli.options import AsJson, settings_as_options
-from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
+from fedspca.cli.output import cells, console, notes, print_json, print_table, short, table, visible
 from fedspca.cli.show import print_loadings, summary
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.study.settings import StudySettings
@@ -26,7 +30,17 @@ app = typer.Typer(
 )
 Folder = Annotated[Path, typer.Argument(help="The study's folder.", metavar="[STUDY]")]
 HERE = Path("study")
-Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for sites that are not here yet.")]
+LEAST_SPACE = 1 << 20  # bytes
+LONGEST_STATE = 400  # characters of what a site says of itself
+SILENT = "the run ended without a word"
+Wait = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        help="Seconds to wait for sites that are not here or not approved. Without it: 90, for those not here.",
+        show_default=False,
+    ),
+]
 
 
 @app.command("init")
@@ -90,22 +104,35 @@ def start(
 
 
 @app.command("status")
-def status(folder: Folder = HERE, as_json: AsJson = False) -> None:
+def status(
+    folder: Folder = HERE,
+    known: Annotated[bool, typer.Option("--known", help="Show what the sites said last, and ask nobody.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Send the agreement to the sites. Show who is connected, whose data fit, and who has approved."""
     from fedspca.letters.identity import fingerprint
 
     study = _study(folder)
     agreement, engine = study.agreement(), _engine(study)
-    said: Mapping[str, str] = dict.fromkeys(agreement.sites, "the study is not started")
-    if engine.runs:
+    nobody = "the study is not started" if not engine.runs else "not asked yet"
+    said, when = study.last_said(agreement.hash) or (dict.fromkeys(agreement.sites, nobody), None)
+    if when is not None and not as_json:
+        told = "; ".join(f"{site}: {state}" for site, state in said.items())
+        notes().print(visible(f"{told} (asked at {clock(when)})"), soft_wrap=True)
+    if not engine.runs:
+        said = dict.fromkeys(agreement.sites, nobody)
+    elif not known and engine.going_on() is None:  # in a run they are asked all the time
         for event in _happening(study, engine, "status"):
             said = event.get("said", said)
+            if event["event"] == "failed":
+                raise ValueError(event["error"])
     if as_json:
-        print_json({"study": agreement.study, "agreement": agreement.hash, "sites": said})
+        print_json({"study": agreement.study, "agreement": agreement.hash, "sites": said, "asked": when})
         return
     shown = table(("site", "left"), ("state", "left"), ("key", "left"))
     for site, state in said.items():
-        shown.add_row(*cells(site, state, fingerprint(agreement.sites[site])))
+        name, key = cells(site, fingerprint(agreement.sites[site]))
+        shown.add_row(name, Text(short(state, LONGEST_STATE)), key)  # a reason that is cut helps nobody
     print_table(shown)
     ready = all(state == "approved" for state in said.values())
     features = f"{len(agreement.features)} features agreed. " if said else ""
@@ -116,15 +143,24 @@ def status(folder: Folder = HERE, as_json: AsJson = False) -> None:
 
 
 @app.command("run")
-def run(folder: Folder = HERE, wait: Wait = 0.0, as_json: AsJson = False) -> None:
+def run(folder: Folder = HERE, wait: Wait = None, as_json: AsJson = False) -> None:
     """Fit the components over all sites. The result is the folder `model` in the study's."""
     _run(folder, "run", wait, as_json=as_json)
 
 
 @app.command("resume")
-def resume(folder: Folder = HERE, wait: Wait = 0.0, as_json: AsJson = False) -> None:
-    """Go on with a run that was stopped, whatever stopped it. What sites answered is not asked again."""
-    _run(folder, "resume", wait, as_json=as_json)
+def resume(folder: Folder = HERE, wait: Wait = None, as_json: AsJson = False) -> None:
+    """Go on with a run that was stopped, or watch one that goes on. What sites answered is not asked again."""
+    study = _study(folder)
+    engine = _engine(study)
+    if (going := engine.going_on()) is not None:
+        notes().print("The run goes on; this command watches it.", soft_wrap=True)
+        _watch(study, engine, engine.follow(*going), as_json=as_json)
+    elif study.finished:
+        notes().print("The run has finished.", soft_wrap=True)
+        _show_result(study, as_json=as_json)
+    else:
+        _run(folder, "resume", wait, as_json=as_json)
 
 
 @app.command("ping")
@@ -137,11 +173,13 @@ def ping(
     study = _study(folder)
     pings = [event for event in _happening(study, _engine(study), f"ping:{rounds}") if event["event"] == "ping"]
     if as_json:
-        print_json([{"sites": event["sites"], "seconds": event["seconds"]} for event in pings])
+        print_json([{name: event[name] for name in ("sites", "seconds", "failing")} for event in pings])
         return
     for event in pings:
         answered = ", ".join(event["sites"]) or "nobody"
         console().print(f"round {event['number']}: {event['seconds']:.1f} s, answered by {answered}", soft_wrap=True)
+        for site, reason in event["failing"].items():
+            console().print(visible(f"  {site}: {reason}"), soft_wrap=True)
 
 
 @app.command("stop")
@@ -149,6 +187,72 @@ def stop(folder: Folder = HERE) -> None:
     """Stop the study's server. A run that goes on can be resumed later."""
     stopped = _engine(_study(folder)).stop()
     console().print("Stopped." if stopped else "It was not running.")
+
+
+@app.command("serve")
+def serve(folder: Folder = HERE) -> None:
+    """Keep the study's server running until stopped, and go on with a run that was cut off: for service managers."""
+    from signal import SIGHUP, SIGTERM, signal
+    from threading import Event
+
+    engine = _engine(_study(folder))
+    from fedspca.study.serving import serve as keep_serving
+
+    stop = Event()
+    for number in (SIGTERM, SIGHUP):
+        signal(number, lambda *_: stop.set())
+    try:
+        keep_serving(engine, lambda text: notes().print(text, soft_wrap=True), stop)
+    except KeyboardInterrupt:
+        notes().print("Stopped.")
+
+
+@app.command("service")
+def service(
+    folder: Folder = HERE,
+    account: Annotated[
+        str | None, typer.Option("--account", help="A unit of the system, under this account; else one of yours.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder that the unit is written into.")] = Path(),
+) -> None:
+    """Write a unit of systemd that keeps the study's server running, and say how to install it."""
+    from fedspca.cli.open import write_service
+    from fedspca.study.services import study_service
+
+    study = _study(folder)
+    write_service(study_service(study.path, study.settings.name, account), output)
+
+
+@app.command("open")
+def open_in_browser(
+    folder: Folder = HERE,
+    browser: Browser = True,
+    port: Port = 0,
+) -> None:
+    """Show the study in the browser: who is here, how far the run is, and the report at the end."""
+
+    def page() -> Any:
+        from fedspca.study.page import CoordinatorPage
+
+        return CoordinatorPage(_study(folder))
+
+    show_page(page, browser=browser, port=port)
+
+
+@app.command("remove")
+def remove(
+    folder: Annotated[Path, typer.Argument(help="The study's folder.", metavar="STUDY")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Stop a study and delete its folder: keys, invitations, what happened, and the model that is in it."""
+    study = _study(folder)
+    if not yes:
+        model = " The model in it is deleted too; copy it first if you want it." if study.model.exists() else ""
+        console().print(f"This deletes {study.path} with the keys of the study.{model}", soft_wrap=True)
+        typer.confirm("Delete it?", abort=True)
+    _engine(study).stop()
+    rmtree(study.path)
+    console().print(f"Removed: {study.path}", soft_wrap=True)
 
 
 @app.command("simulate")
@@ -188,31 +292,52 @@ def _study(folder: Path) -> "StudyFolder":
     return StudyFolder(folder)
 
 
-def _run(folder: Path, action: str, wait: float, *, as_json: bool) -> None:
+def _run(folder: Path, action: str, wait: float | None, *, as_json: bool) -> None:
     study = _study(folder)
-    _follow(study, _engine(study), f"{action}:{wait:g}", as_json=as_json)
+    _follow(study, _engine(study), action if wait is None else f"{action}:{wait:g}", as_json=as_json)
 
 
 def _follow(study: "StudyFolder", engine: Any, action: str, *, as_json: bool) -> None:
     """Begin an action, tell what happens, and show what came of it."""
-    failed = f"The run ended without a result; the end of {engine.log} may say why."
-    if not engine.simulated:
-        failed += f" Try: fedspca study resume {study.path}"
+    _watch(study, engine, _happening(study, engine, action), as_json=as_json)
+
+
+def _watch(study: "StudyFolder", engine: Any, happening: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Tell what happens in a run, and show what came of it."""
+    failed = SILENT
     try:
-        for event in _happening(study, engine, action):
+        for event in happening:
             _show(event)
             if event["event"] == "done":
                 failed = ""
             elif event["event"] == "failed":
                 failed = event["error"]
     except KeyboardInterrupt:
-        told = f"The run goes on without you. Stop it with: fedspca study stop {study.path}"
+        told = (
+            f"The run goes on without you. Watch it with: fedspca study resume {study.path}; stop it with: fedspca "
+            f"study stop {study.path}"
+        )
         notes().print(f"\n{told}", soft_wrap=True)
         if as_json:
             print_json({"error": told})
         raise typer.Exit(INTERRUPTED) from None
     if failed:
-        raise ValueError(failed)
+        silent = failed is SILENT or disk_usage(study.path).free < LEAST_SPACE
+        raise ValueError(_why_silent(study, engine) if silent else failed)
+    _show_result(study, as_json=as_json)
+
+
+def _why_silent(study: "StudyFolder", engine: Any) -> str:
+    """Return why a run may have ended without a word: on a full disk it cannot leave one."""
+    from fedspca.files import full_disk
+
+    then = "" if engine.simulated else f"fedspca study resume {study.path}"
+    if disk_usage(study.path).free < LEAST_SPACE:
+        return f"{full_disk(study.path / 'events.jsonl')}: {then}"
+    return f"The run ended without a result; the end of {engine.log} may say why. {then and f'Try: {then}'}"
+
+
+def _show_result(study: "StudyFolder", *, as_json: bool) -> None:
     from fedspca.model import SparsePCAModel
 
     model = SparsePCAModel.load(study.model)
@@ -231,9 +356,12 @@ def _happening(study: "StudyFolder", engine: Any, action: str) -> Any:
 
 
 def _show(event: Mapping[str, Any]) -> None:
-    if event["event"] == "round":
-        objective = "" if event["objective"] is None else f", objective {event['objective']:.6g}"
-        text = f"round {event['number']}: {event['query']}, {event['seconds']:.1f} s{objective}"
+    if event["event"] == "question":
+        from fedspca.study.progress import in_words
+
+        text = in_words(*(event[name] for name in ("number", "expected", "query", "seconds", "left")))
+    elif event["event"] == "round" and event["objective"] is not None:
+        text = f"round {event['number']} of the fit: objective {event['objective']:.6g}"
     elif event["event"] == "sites":
         text = "; ".join(f"{site}: {state}" for site, state in event["said"].items())
     elif event["event"] == "notice":
@@ -241,6 +369,11 @@ def _show(event: Mapping[str, Any]) -> None:
     else:
         return
     notes().print(visible(text), soft_wrap=True)
+
+
+def clock(when: float) -> str:
+    """Return a time as a person reads it off a clock."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
 
 
 def _engine(study: "StudyFolder", *, simulated: bool = False) -> Any:

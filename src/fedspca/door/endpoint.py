@@ -25,8 +25,10 @@ from fedspca.door.masked import MASKED_HANDLERS
 from fedspca.door.replay import Replays
 from fedspca.door.session import Handler, RunEnded, Session, question
 from fedspca.door.store import Store
+from fedspca.files import disk_is_full
 from fedspca.letters.audit import Audit
 from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
+from fedspca.letters.protocol import introduction, misunderstanding
 from fedspca.letters.wire import MAX_BYTES, Message, WireError, decode, encode
 from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
 from fedspca.site.site import Site
@@ -110,7 +112,12 @@ class Endpoint:
                 return self._answered(message, hashlib.sha256(payload).hexdigest(), about)
             except (WireError, InvalidSignature, InvalidAgreement, SiteError) as error:
                 return self._refused(error, about)
-            except Exception:  # whatever a letter brings about, the guard goes on, and the log knows of it
+            except Exception as error:  # whatever a letter brings about, the guard goes on, and the log knows of it
+                if disk_is_full(
+                    error
+                ):  # no letter's doing, and the log could not know: nothing leaves until there is space
+                    self._session = None
+                    raise
                 log.exception("A letter could not be answered")
                 self._session = None
                 return self._refused(SiteError(self.site.name, "?", FAILED), about)
@@ -160,10 +167,12 @@ class Endpoint:
         study = message.text("study", 64)
         agreement = self._store.approved(study) if study else None
         state = "approved" if agreement else "not approved"
-        return Message("hello", {"state": state, "features": len(self.site.feature_names)})
+        return Message("hello", {"state": state, "features": len(self.site.feature_names), **introduction()})
 
     def _proposal(self, message: Message) -> Message:
         """Keep the agreement for the owner, unless the site could not take part in it anyway."""
+        if otherwise := misunderstanding(message.fields, "the coordinator"):
+            raise InvalidAgreement(otherwise)
         text = message.arrays.get("agreement")
         if text is None or text.dtype != np.uint8 or text.ndim != 1:
             raise InvalidAgreement("A proposal without an agreement.")
@@ -180,10 +189,11 @@ class Endpoint:
         if self._replays is not None and agreement.masked:
             self._check_replay(agreement, self._replays)
         self._store.propose(agreement)
+        about = {"agreement": agreement.hash, **introduction()}
         if self._store.approved(agreement.hash) is None:
-            return Message("proposal", {"state": "not approved", "agreement": agreement.hash})
+            return Message("proposal", {"state": "not approved", **about})
         signature = np.frombuffer(self._store.approval(agreement.hash), np.uint8)
-        return Message("proposal", {"state": "approved", "agreement": agreement.hash}, {"approval": signature})
+        return Message("proposal", {"state": "approved", **about}, {"approval": signature})
 
     def _check_replay(self, agreement: Agreement, replays: Replays) -> None:
         """Refuse terms from which a site cannot tell what is asked."""

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from fedspca.door.agreement import Agreement
 from fedspca.federation.channel import Channel
 from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
+from fedspca.letters.protocol import introduction, misunderstanding, software_of
 from fedspca.letters.wire import Message, WireError, decode, encode
 from fedspca.masking.messages import FINISH
 from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
 
+ABSENT, FAILING = "not here", "here, but failing: "  # what is said of a site that says nothing itself
 Content: TypeAlias = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
 
 
@@ -54,6 +56,7 @@ class Conversation:
         self.run = run
         self._channel = channel
         self._identity = identity
+        self.software: dict[str, str] = {}  # the release that each site runs
         self.heads: dict[str, str] = {}  # the last head of each site's log: kept, they tell whether it was cut back
         self.approvals: dict[str, bytes] = {}  # each owner's signature under the agreement
         self.statements: dict[str, bytes] = {}  # what each site stated at the end, as it signed it
@@ -101,19 +104,31 @@ class Conversation:
     def propose(self) -> dict[str, str]:
         """Send the agreement to every site that can be reached; return what each says to it."""
         text = np.frombuffer(self.agreement.text().encode(), np.uint8)
-        letter = self._identity.sign(encode(Message("propose", {"study": self.agreement.hash}, {"agreement": text})))
+        fields = {"study": self.agreement.hash, **introduction()}
+        letter = self._identity.sign(encode(Message("propose", fields, {"agreement": text})))
         named = [site for site in self._channel.sites if site in self.agreement.sites]
         received = self._channel.exchange(dict.fromkeys(named, letter), self.agreement.deadline)
-        said = dict.fromkeys(self.agreement.sites, "not here")
+        failing = getattr(self._channel, "failures", {})
+        said = {
+            site: f"{FAILING}{failing.get(site, 'it did not answer')}" if site in named else ABSENT
+            for site in self.agreement.sites
+        }
         for site, reply in received.items():
             try:
                 message = decode(signed_payload(reply, self.agreement.sites[site], f"site {site!r}"))
-                said[site] = message.text("reason" if message.kind == "refused" else "state")
+                said[site] = self._state(site, message)
                 if "approval" in message.arrays:
                     self.approvals[site] = message.arrays["approval"].tobytes()
             except (WireError, InvalidSignature) as error:
                 said[site] = str(error)
         return said
+
+    def _state(self, site: str, message: Message) -> str:
+        """Return what a site says to the agreement, and remember which release it runs."""
+        if message.kind == "refused":
+            return message.text("reason")
+        self.software[site] = software_of(message.fields)
+        return misunderstanding(message.fields, "the site") or message.text("state")
 
     def _why(self, site: str) -> str:
         told: Mapping[str, str] = getattr(self._channel, "failures", {})

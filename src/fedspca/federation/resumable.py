@@ -1,5 +1,7 @@
 """A coordinator that may be stopped at any moment: each sum is kept, with the state of the conversation after it."""
 
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 from fedspca.federation.base import Aggregate, Around, Federation
@@ -24,6 +26,10 @@ class Conversing(Federation, Protocol):
         """Tell the sites that nothing more is asked; return who could not be told, and why."""
 
 
+def _nobody(number: int, query: Query, answer: Aggregate, seconds: float) -> None:
+    """Tell nobody."""
+
+
 class ResumableFederation(Around):
     """Sites on other machines, whose sums are kept. What was answered before is not asked again.
 
@@ -33,13 +39,20 @@ class ResumableFederation(Around):
         Who answers.
     journal : Journal
         Where the sums are kept.
+    asked : callable, optional
+        Told of every sum that was asked for: its number, the question, the sum, and the seconds that it took.
     """
 
     _federation: Conversing
 
-    def __init__(self, federation: Conversing, journal: Journal) -> None:
+    def __init__(
+        self,
+        federation: Conversing,
+        journal: Journal,
+        asked: Callable[[int, Query, Aggregate, float], object] = _nobody,
+    ) -> None:
         super().__init__(federation)
-        self._journal = journal
+        self._journal, self._asked = journal, asked
         self._number = 0
         self.replayed = len(journal)
 
@@ -57,12 +70,14 @@ class ResumableFederation(Around):
         self._number += 1
         if self._number <= self.replayed:
             return self._again(query)
+        began = time.monotonic()
         try:
             answer = self._federation.sum(query)
         except RosterChanged:
             self._journal.keep(self._number, query, None, self._federation.snapshot())
             raise
         self._journal.keep(self._number, query, answer, self._federation.snapshot())
+        self._asked(self._number, query, answer, time.monotonic() - began)
         return answer
 
     def _again(self, query: Query) -> Aggregate:

@@ -6,8 +6,6 @@ invitation and trust no other, so a server that cannot show a certificate of thi
 
 import datetime as dt
 import ipaddress
-import socket
-import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -147,46 +145,6 @@ def hosts_of(path: Path) -> tuple[str, ...]:
     except x509.ExtensionNotFound:
         return ()
     return tuple(str(name) for kind in (x509.DNSName, x509.IPAddress) for name in names.get_values_for_type(kind))
-
-
-def try_connection(host: str, port: int, authority: Path, timeout: float = 5.0) -> str | None:
-    """Connect as a site does; return None if the server is there and is the study's, or else in words what is wrong."""
-    try:
-        context = ssl.create_default_context(cafile=authority)
-    except (OSError, ssl.SSLError):
-        return f"the authority's certificate {authority} cannot be read"
-    try:
-        with (
-            socket.create_connection((host, port), timeout=timeout) as plain,
-            context.wrap_socket(plain, server_hostname=host),
-        ):
-            return None
-    except ssl.SSLCertVerificationError as error:
-        return _why_untrusted(error, host)
-    except ssl.SSLError as error:
-        return f"something else than the study's server answers at {host}:{port} ({error.reason})"
-    except socket.gaierror:
-        return f"the name {host} is not known; check the address in the invitation"
-    except TimeoutError:
-        return f"nothing answers at {host}:{port}; a firewall may drop the connection"
-    except ConnectionRefusedError:
-        return f"nothing listens at {host}:{port}; the coordinator may not have started the study"
-    except OSError as error:
-        return f"{host}:{port} cannot be reached: {error.strerror or error}"
-
-
-def _why_untrusted(error: ssl.SSLCertVerificationError, host: str) -> str:
-    match error.verify_code:
-        case 10:
-            return "the server's certificate has expired; the coordinator must renew it"
-        case 9:
-            return "the server's certificate is not valid yet; check the clock of this machine"
-        case 62 | 64:
-            return f"the server's certificate is not for {host}; the coordinator must add this name or address to it"
-        case 7 | 18 | 19 | 20 | 21:
-            return "the server's certificate was not signed by this study's authority; do not go on before you know why"
-        case _:
-            return f"the server's certificate is not accepted: {error.verify_message}"
 
 
 def _draft(

@@ -31,6 +31,7 @@ class FlowerProcessError(ChildProcessError):
 
 def environment(home: Path) -> dict[str, str]:
     """The environment of every Flower process: its files under ``home``, nothing reported to anyone."""
+    spare_loopback()
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FLWR_")}
     programs = str(Path(sys.executable).parent)  # Flower starts its helpers by name, from the same installation
     return kept | {
@@ -42,6 +43,14 @@ def environment(home: Path) -> dict[str, str]:
         TASK_POLL: str(TASK_POLL_SECONDS),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def spare_loopback() -> None:
+    """Let no proxy of this machine's settings stand between processes on it."""
+    for name in ("NO_PROXY", "no_proxy"):
+        known = os.environ.get(name, "")
+        missing = [host for host in ("127.0.0.1", "localhost", "::1") if host not in known.split(",")]
+        os.environ[name] = ",".join(filter(None, [known, *missing]))
 
 
 def superlink_command(

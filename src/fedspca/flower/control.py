@@ -10,13 +10,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from fedspca.flower.commands import FlowerProcessError
+from fedspca.flower.commands import FlowerProcessError, spare_loopback
 from fedspca.flower.versions import check_flower
-
-if TYPE_CHECKING:
-    pass
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -64,6 +61,7 @@ class SuperLinkControl:
         from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
         check_flower()
+        spare_loopback()
         certificate = None if authority is None else Path(authority).read_bytes()
         versions = [RuntimeVersionHttpInterceptor(component_name="flwr CLI")]
         self._client: ControlHttpClient = ControlHttpClient.from_server_address(

@@ -3,16 +3,16 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from fedspca.files import new_file
-from fedspca.flower.certificates import Certificates, try_connection
+from fedspca.flower.certificates import Certificates
 from fedspca.flower.commands import (
     LOOPBACK,
     TASK_POLL,
@@ -21,14 +21,27 @@ from fedspca.flower.commands import (
     free_port,
     gateway_command,
     simulation_command,
-    split_address,
     superlink_command,
 )
-from fedspca.flower.executor import CONNECTED
+from fedspca.flower.reaching import try_connection
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
+LONGEST_LOG = 5_000_000  # bytes
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def rotate(log: Path, limit: int = LONGEST_LOG) -> bool:
+    """Begin a log anew that has grown beyond the limit, also while it is written; what was in it moves to ``.1``.
+
+    Logs here are written by appending, so that one which is cut back goes on at its beginning.
+    """
+    with contextlib.suppress(OSError):
+        if log.stat().st_size > limit:
+            shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+            os.truncate(log, 0)
+            return True
+    return False
 
 
 class Process:
@@ -76,6 +89,7 @@ class Process:
         self._untie()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        rotate(self.log)
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 self.command,
@@ -206,81 +220,11 @@ def start_gateway(
     return process.start().wait_until(lambda: listens(here, port))
 
 
-def keep_node_running(
-    process: Process,
-    address: str,
-    authority: Path,
-    tell: Callable[[str], None],
-    stop_asked: threading.Event,
-    first_wait: float = 2.0,
-    longest_wait: float = 15.0,
-) -> None:
-    """Start a site's node, again whenever it ends, until ``stop_asked``; ``tell`` in words whenever that changes.
-
-    A node waits for a server that is not there, but ends when its key is not registered, when the certificate is not
-    accepted, and when the SuperLink does not know it any more. One that was killed is let in again only when the
-    SuperLink has missed it for a minute.
-    """
-    host, port = split_address(address)
-    said, wait = "", first_wait
-
-    def say(words: str) -> None:
-        nonlocal said
-        if words != said:
-            said = words
-            tell(words)
-
-    while not stop_asked.is_set():
-        if not authority.exists():
-            raise FlowerProcessError(f"{authority}: it is gone. Was the site's folder moved or deleted?")
-        start_of_log = process.log.stat().st_size if process.log.exists() else 0
-        process.start()
-        try:
-            while process.pid is not None and not stop_asked.wait(0.5):
-                if _connected(process.log, start_of_log):
-                    say("connected")
-                    wait = first_wait
-                elif trouble := try_connection(host, port, authority):
-                    say(f"not connected: {trouble}")
-                    stop_asked.wait(2.0)
-        finally:
-            process.stop()
-        if not stop_asked.is_set():
-            say(f"not connected: {_why_ended(process.log, start_of_log, try_connection(host, port, authority))}")
-            stop_asked.wait(wait)
-            wait = min(2 * wait, longest_wait)
-
-
 def tail(path: Path, lines: int = 15) -> str:
     """The last lines of a log, without the colours that Flower writes into it."""
     with contextlib.suppress(OSError):
         text = COLOUR.sub("", path.read_text(encoding="utf-8", errors="replace"))
         return "\n".join(text.splitlines()[-lines:])
-    return ""
-
-
-def _connected(log: Path, start: int) -> bool:
-    return CONNECTED in _since(log, start)
-
-
-def _why_ended(log: Path, start: int, trouble: str | None) -> str:
-    if trouble is not None:
-        return trouble
-    said = _since(log, start)
-    if "Failed to activate SuperNode" in said:
-        # Flower says the same of a key that it does not know and of a node that it still believes to be there
-        if _connected(log, 0):
-            return "an earlier connection of this site broke off; the server will let it in again within a minute"
-        return "the coordinator has not registered this site's key yet"
-    if "Unable to parse the private key" in said:
-        return "the site's private key cannot be read"
-    return f"the node ended; the end of {log} says why"
-
-
-def _since(log: Path, start: int) -> str:
-    with contextlib.suppress(OSError), log.open("rb") as file:
-        file.seek(start)
-        return file.read(1 << 20).decode(errors="replace")
     return ""
 
 

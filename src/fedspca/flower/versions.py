@@ -3,7 +3,7 @@
 import re
 from importlib.metadata import PackageNotFoundError, version
 
-LOWEST, BEYOND = (1, 41), (1, 42)  # the lowest that was tested, and the first that was not
+LOWEST, BEYOND = (1, 41), (1, 43)  # the lowest that was tested, and the first that was not
 
 
 class UnsupportedFlower(ImportError):

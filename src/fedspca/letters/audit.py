@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedspca.files import new_file, only_one
+from fedspca.files import append_line, new_file, only_one
 
 START = "0" * 64
 
@@ -88,13 +88,15 @@ class Audit:
             return self._head
 
     def _write(self, path: Path, line: Mapping[str, Any]) -> None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-            self._size = file.tell()
-        with new_file(_head_file(path)) as draft:
-            draft.write_text(str(line["hash"]), encoding="utf-8")
+        before = path.stat().st_size if path.exists() else 0
+        size = append_line(path, json.dumps(line), sync=True)
+        try:
+            with new_file(_head_file(path)) as draft:
+                draft.write_text(str(line["hash"]), encoding="utf-8")
+        except OSError:  # a full disk: what the line tells of does not leave, so the line goes too
+            os.truncate(path, before)
+            raise
+        self._size = size
 
     def _refresh(self) -> int:
         """Read what another process has added since, and set an unfinished line aside; return how long that was."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedspca.data import Schema, agree
 from fedspca.door.agreement import Agreement
-from fedspca.files import new_file, new_folder
+from fedspca.files import append_line, new_file, new_folder
 from fedspca.fit.template import template
 from fedspca.letters.identity import Identity
 from fedspca.study.papers import Reply, invite, read_paper, write_paper
@@ -128,6 +128,11 @@ class StudyFolder:
         """Where the result goes."""
         return self.path / "model"
 
+    @property
+    def finished(self) -> bool:
+        """Whether the last run came to its end: there is a result, and nothing to resume."""
+        return not self.journal.exists() and (self.model / "manifest.json").exists()
+
     def admit(self, path: Path) -> Reply:
         """Take a site's reply to its invitation."""
         from fedspca.study.papers import Invitation
@@ -180,10 +185,14 @@ class StudyFolder:
         with new_file(path) as draft:
             draft.write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
 
+    def last_said(self, agreement: str) -> tuple[dict[str, str], float] | None:
+        """Return what the sites said last to this agreement, and when; None if they were not asked."""
+        said = [event for _, event in self.events() if event["event"] == "sites" and event["agreement"] == agreement]
+        return (dict(said[-1]["said"]), float(said[-1]["time"])) if said else None
+
     def tell(self, event: str, **about: Any) -> None:
         """Add a line to what happened."""
-        with (self.path / "events.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"event": event, "time": time.time(), **about}) + "\n")
+        append_line(self.path / "events.jsonl", json.dumps({"event": event, "time": time.time(), **about}))
 
     def events(self, start: int = 0) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Yield what happened since a position in the file, each with the position after it."""
@@ -196,4 +205,15 @@ class StudyFolder:
                 if not line.endswith(b"\n"):
                     return  # it is being written
                 start += len(line)
-                yield start, json.loads(line)
+                event = _parsed(line)
+                if event is not None:
+                    yield start, event
+
+
+def _parsed(line: bytes) -> Mapping[str, Any] | None:
+    """Return an event, or None for half a line that a loss of power left."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fedspca.files import new_file
+from fedspca.files import new_file, remove_drafts
 from fedspca.flower.certificates import check_certificate
 from fedspca.flower.commands import (
     LOOPBACK,
@@ -33,6 +33,7 @@ LOOK = 0.1  # seconds between looks at the study's events
 ASK = 5.0  # and between asking the simulation engine whether the run goes on
 TIDY = 20.0  # and what a process that leads an action has to end, once that is done
 CONDUCTOR = "conductor"
+RUNS, ENDS = ("run", "resume"), ("done", "failed")  # actions that are runs, and events that end one
 Watch: TypeAlias = Callable[[], bool]
 
 
@@ -78,6 +79,8 @@ class Engine:
             start_simulation(home, study.control_port)
             return
         check_certificate(certificates.certificate, study.host, certificates.authority)
+        for folder in (self._folder.path, home):
+            remove_drafts(folder)
         for name, port in (("superlink", "control_port"), ("gateway", "port")):
             if running(home, name) is None:
                 _check_free(getattr(study, port), port, self._folder.path)
@@ -94,6 +97,16 @@ class Engine:
         stop(self._folder.flower, CONDUCTOR)
         stopped = [stop(self._folder.flower, name) for name in self._processes]
         return any(stopped)
+
+    @property
+    def folder(self) -> StudyFolder:
+        """The study."""
+        return self._folder
+
+    @property
+    def conducted(self) -> bool:
+        """Whether a process leads an action now."""
+        return running(self._folder.flower, CONDUCTOR) is not None
 
     @property
     def runs(self) -> bool:
@@ -116,22 +129,34 @@ class Engine:
         while self._ended() and running(home, CONDUCTOR) is not None and time.monotonic() < end:
             time.sleep(LOOK)  # the one before has told its result, and only closes its connections
         if (busy := running(home, CONDUCTOR)) is not None:
-            if not action.startswith("resume"):
-                raise ValueError(
-                    f"A run of this study goes on (process {busy}). Wait for it, or: fedspca study stop "
-                    f"{self._folder.path}"
-                )
-            stop(home, CONDUCTOR)
+            raise ValueError(
+                f"A run of this study goes on (process {busy}). Watch it with: fedspca study resume "
+                f"{self._folder.path}; or end it with: fedspca study stop {self._folder.path}"
+            )
         self._register()
         command = [sys.executable, "-m", "fedspca.study.conductor"]
         command += ["--study", str(self._folder.path), "--action", action]
         process = Process(CONDUCTOR, command, home, home / "home").start()
         return lambda: process.pid is None
 
+    def going_on(self) -> tuple[Watch, int] | None:
+        """Return how to follow the run that goes on, from its beginning: None if there is none."""
+        home, begun = self._folder.flower, None
+        position = 0
+        for after, event in self._folder.events():
+            if event["event"] == "begun":
+                begun = (event["action"], position)
+            elif event["event"] in ENDS:
+                begun = None
+            position = after
+        if begun is None or begun[0] not in RUNS or running(home, CONDUCTOR) is None:
+            return None
+        return lambda: running(home, CONDUCTOR) is None, begun[1]
+
     def _ended(self) -> bool:
         """Whether the last thing that happened is the end of an action."""
         last = [event["event"] for _, event in self._folder.events()][-1:]
-        return last in (["done"], ["failed"])
+        return bool(last) and last[0] in ENDS
 
     def _begin_simulated(self, action: str) -> Watch:
         settings = {"folder": str(self._folder.path), "action": action}
@@ -166,7 +191,7 @@ class Engine:
             for after, event in self._folder.events(position):
                 position = after
                 yield event
-                if event["event"] in {"done", "failed"}:
+                if event["event"] in ENDS:
                     return
             if ended:
                 return

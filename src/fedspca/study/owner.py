@@ -12,6 +12,7 @@
     flower/                 Flower's own files: the node's key, logs, process ids
 """
 
+import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -204,6 +205,22 @@ class SiteFolder:
         write_paper(reply, self.reply_file(reply.site), identity)
         return reply
 
+    def leave(self) -> None:
+        """Leave the study: without invitation and approvals nothing of it is answered any more.
+
+        What was answered is remembered, since another study together with it may tell more than each alone. So do the
+        log of what left the site, the ledger of privacy, the owner's policy and the site's key.
+        """
+        from fedspca.flower.certificates import make_node_key
+
+        with self.alone():
+            for study in self.store.studies():
+                self.store.withdraw(study)
+            for paper in (self.path / "invitation", *self.path.glob("*.reply")):
+                paper.unlink(missing_ok=True)
+            shutil.rmtree(self.path / "flower", ignore_errors=True)
+            make_node_key(self.path / "flower")
+
     def reply_file(self, site: str) -> Path:
         """Where the reply to the invitation is."""
         return self.path / f"{site}.reply"
@@ -259,9 +276,14 @@ class SiteFolder:
             replays=beside if site.policy.replay else None,
         )
 
+    def proposed(self) -> list[Agreement]:
+        """Return the agreements that the coordinator who invited this site has proposed, the newest last."""
+        coordinator = self.invitation.coordinator
+        return [study for study in self.store.studies() if study.coordinator == coordinator]
+
     def latest(self) -> Agreement:
         """Return the agreement that was proposed last."""
-        studies = self.store.studies()
+        studies = self.proposed()
         if not studies:
             raise ValueError(
                 "No study was proposed to this site yet. It must be connected (fedspca site join), and the coordinator "

@@ -1,5 +1,6 @@
 """A run of a study, as the coordinator leads it over whatever channel reaches the sites."""
 
+import contextlib
 import json
 import secrets
 import shutil
@@ -8,28 +9,33 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedspca.door.agreement import Agreement
-from fedspca.federation.base import Federation, FederationError
+from fedspca.federation.base import Aggregate, Federation, FederationError
 from fedspca.federation.channel import Channel
-from fedspca.federation.conversation import Conversation
+from fedspca.federation.conversation import ABSENT, FAILING, Conversation
 from fedspca.federation.journal import Journal
 from fedspca.federation.plain import PlainFederation
 from fedspca.federation.private import under_agreement
 from fedspca.federation.resumable import Conversing, ResumableFederation
 from fedspca.federation.roster import RosterChanged
 from fedspca.federation.secure import SecureFederation
-from fedspca.files import new_file
+from fedspca.files import disk_is_full, full_disk, new_file
 from fedspca.fit.run import versions
 from fedspca.letters.identity import InvalidSignature, signed_payload, split_letter
+from fedspca.letters.protocol import SOFTWARE
 from fedspca.letters.wire import Message, WireError, decode, encode
 from fedspca.model import SparsePCAModel
 from fedspca.site.errors import SiteError
+from fedspca.site.question import Query
 from fedspca.solvers.rounds import Round
 from fedspca.study.agreed import agreed_model
 from fedspca.study.bundle import Recorded, write_bundle
 from fedspca.study.coordinator import StudyFolder
+from fedspca.study.progress import expected_questions, seconds_left
 
 ACTIONS = ("status", "ping", "run", "resume")
 PAUSE = 2.0
+WAIT = 90.0  # seconds for sites that are not here: one that was cut off is let in again within a minute
+APPROVED = "approved"
 RUN = "run.json"
 
 
@@ -38,6 +44,7 @@ def lead(folder: Path, action: str, make_channel: Callable[..., Channel]) -> Non
     study = StudyFolder(folder)
     action, _, number = action.partition(":")
     try:
+        study.tell("begun", action=action)
         agreement, identity = study.agreement(), study.identity
         hello = identity.sign(encode(Message("hello", {"study": agreement.hash})))
         known = {site: int(node["node"]) for site, node in study.nodes().items()}
@@ -45,13 +52,21 @@ def lead(folder: Path, action: str, make_channel: Callable[..., Channel]) -> Non
         if action == "ping":
             ping(study, channel, hello, int(number or 1))
         else:
-            run_study(study, channel, action, float(number or 0))
+            run_study(study, channel, action, float(number) if number else None)
     except (ValueError, OSError, FederationError, SiteError) as error:
-        study.tell("failed", error=str(error))
+        _tell_failure(study, error)
         raise
     except BaseException as error:
         study.tell("failed", error=f"{type(error).__name__}: {error}", bug=True)
         raise
+
+
+def _tell_failure(study: StudyFolder, error: Exception) -> None:
+    said = str(error)
+    if disk_is_full(error):
+        said = f"{full_disk(getattr(error, 'filename', None) or study.path)}: fedspca study resume {study.path}"
+    with contextlib.suppress(OSError):  # where the disk is full, the command that watches tells so itself
+        study.tell("failed", error=said)
 
 
 def ping(folder: StudyFolder, channel: Channel, hello: bytes, times: int) -> None:
@@ -60,7 +75,9 @@ def ping(folder: StudyFolder, channel: Channel, hello: bytes, times: int) -> Non
     for number in range(1, times + 1):
         began = time.monotonic()
         answers = channel.exchange(dict.fromkeys(sites, hello), agreement.deadline)
-        folder.tell("ping", number=number, sites=sorted(answers), seconds=round(time.monotonic() - began, 3))
+        took = round(time.monotonic() - began, 3)
+        failing = {site: ABSENT for site in agreement.sites if site not in answers} | getattr(channel, "failures", {})
+        folder.tell("ping", number=number, sites=sorted(answers), seconds=took, failing=failing)
     folder.tell("done")
 
 
@@ -74,7 +91,7 @@ def _name_of(reply: bytes, agreement: Agreement) -> str | None:
     return name
 
 
-def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 0.0) -> SparsePCAModel | None:
+def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float | None = None) -> SparsePCAModel | None:
     """Do what the coordinator asked for: see who is there, run the study, or go on with a run that was stopped.
 
     Parameters
@@ -85,22 +102,24 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 
         The way to the sites.
     action : {"status", "run", "resume"}
         What to do.
-    wait : float
-        Seconds for which sites are waited for that are not here or whose owners have not approved yet.
+    wait : float, optional
+        Seconds for which sites are waited for that are not here or whose owners have not approved yet. Without it,
+        those that are not here are waited for: after a restart of the server they take up to a minute.
     """
     if action not in ACTIONS:
         raise ValueError(f"There is no action {action!r}; there are {', '.join(ACTIONS)}.")
     agreement = folder.agreement()
     run = _run_name(folder, agreement, resume=action == "resume")
     conversation = Conversation(channel, folder.identity, agreement, run)
-    said = _gather(folder, conversation, wait if action != "status" else 0.0)
+    said = _gather(folder, conversation, 0.0 if action == "status" else wait)
     if action == "status":
         folder.tell("done")
         return None
-    absent = {site: state for site, state in said.items() if state != "approved"}
+    absent = {site: state for site, state in said.items() if state != APPROVED}
     if absent:
         told = "; ".join(f"{site}: {state.rstrip('.')}" for site, state in absent.items())
         raise FederationError(f"The study does not start, since not every site is here and has approved it. {told}.")
+    _tell_releases(folder, conversation)
     inside, kept = _resumable(folder, conversation)
     sums = Recorded(kept, inside, folder.transcript) if isinstance(inside, SecureFederation) else kept
     try:
@@ -117,15 +136,36 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float = 
     return model
 
 
-def _gather(folder: StudyFolder, conversation: Conversation, wait: float) -> dict[str, str]:
+def _gather(folder: StudyFolder, conversation: Conversation, wait: float | None) -> dict[str, str]:
     """Send the agreement. Return what the sites say to it once all have approved or the time is over."""
-    until = time.monotonic() + wait
+    until = time.monotonic() + (WAIT if wait is None else wait)
+    said: dict[str, str] = {}
     while True:
-        said = conversation.propose()
-        folder.tell("sites", said=said, agreement=conversation.agreement.hash)
-        if all(state == "approved" for state in said.values()) or time.monotonic() > until:
+        before, said = said, conversation.propose()
+        if said != before:
+            folder.tell("sites", said=said, agreement=conversation.agreement.hash)
+        awaited = [site for site, state in said.items() if _may_come(state, for_approval=wait is not None)]
+        settled = [state for site, state in said.items() if site not in awaited]
+        left = until - time.monotonic()
+        if not awaited or left <= 0 or settled.count(APPROVED) < len(settled):  # else it would be in vain
             return said
+        if said != before:
+            folder.tell("notice", text=f"Waiting up to {left:.0f} s for {', '.join(awaited)}.")
         time.sleep(PAUSE)
+
+
+def _tell_releases(folder: StudyFolder, conversation: Conversation) -> None:
+    """Tell of sites that run another release: they understand each other, but last digits may differ."""
+    others = {site: release for site, release in conversation.software.items() if release != SOFTWARE}
+    if others:
+        named = ", ".join(f"{site} {release}" for site, release in sorted(others.items()))
+        strict = " A site that runs the study beside may refuse to go on." if conversation.agreement.masked else ""
+        folder.tell("notice", text=f"Other releases of fedspca than {SOFTWARE} here: {named}.{strict}")
+
+
+def _may_come(state: str, *, for_approval: bool) -> bool:
+    """Return whether a site may say something else soon."""
+    return state == ABSENT or state.startswith(FAILING) or (for_approval and state != APPROVED)
 
 
 def _run_name(folder: StudyFolder, agreement: Agreement, *, resume: bool) -> str:
@@ -148,7 +188,7 @@ def _resumable(folder: StudyFolder, conversation: Conversation) -> tuple[Convers
         folder.tell("notice", text=text)
 
     inside = make_federation(conversation, notice)
-    kept = ResumableFederation(inside, _journal(folder, conversation))
+    kept = ResumableFederation(inside, _journal(folder, conversation), _tell_question(folder, conversation))
     if kept.replayed:
         notice(f"{kept.replayed} sums were taken before the run was stopped.")
     return inside, kept
@@ -199,6 +239,26 @@ def _journal(folder: StudyFolder, conversation: Conversation) -> Journal:
         with new_file(path) as draft:
             draft.write_text(json.dumps(about), encoding="utf-8")
     return Journal(folder.journal / "rounds", json.dumps([about, versions()]))
+
+
+def _tell_question(folder: StudyFolder, conversation: Conversation) -> Callable[[int, Query, Aggregate, float], object]:
+    """Return what tells of every sum that was asked for: which it is, of about how many, and what is left."""
+    expected, took = expected_questions(conversation.agreement), list[float]()
+
+    def tell(number: int, query: Query, answer: Aggregate, seconds: float) -> None:
+        took.append(seconds)
+        folder.tell(
+            "question",
+            number=number,
+            expected=expected,
+            query=query.name,
+            seconds=round(seconds, 3),
+            left=seconds_left(number, expected, took),
+            bytes_up=answer.bytes_up,
+            bytes_down=answer.bytes_down,
+        )
+
+    return tell
 
 
 def _tell_round(folder: StudyFolder, record: Round) -> None:

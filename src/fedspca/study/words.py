@@ -15,6 +15,26 @@ DROPOUT = {
         "under masks only releases with noise go on, since the difference of two exact sums would be one site's own."
     ),
 }
+NAMED = 12  # features that are named; the agreement has them all
+NO_ROW = "No row leaves this machine. What leaves is a term of a sum over all sites, in answer to these questions:"
+MASKED = (
+    "Masked: this site's terms are hidden under random masks that cancel in the sum. The coordinator, and whoever runs "
+    "its machine, sees the sum over all sites and nothing else."
+)
+NOT_MASKED = (
+    "NOT masked: the coordinator sees this site's own terms. From enough of them it can work out this site's "
+    "covariance matrix exactly, and from that much about the rows of a small site."
+)
+BUT_CONSENSUS = (
+    "BUT the solver is a consensus method. Its sums over hundreds of rounds tell the coordinator this site's OWN "
+    "covariance matrix, by a least-squares fit, although no term is seen. Approve it only if you would approve a study "
+    "without masks."
+)
+WHY_THE_PHRASE = (
+    "Read it to the OTHER OWNERS over the telephone, and let them read theirs to you. If it differs, or if an owner "
+    "does not exist, do not approve: some sites may be the coordinator's own, and the sum over them and you would then "
+    "tell your numbers."
+)
 
 
 def sparsity_in_words(fit: Mapping[str, Any]) -> str:
@@ -29,47 +49,74 @@ def sparsity_in_words(fit: Mapping[str, Any]) -> str:
 
 def in_words(agreement: Agreement, site: str) -> list[str]:
     """Return paragraphs that an owner and a data-protection officer can read and sign."""
-    fit, d = agreement.fit, len(agreement.features)
+    return [paragraph for _, paragraphs in in_sections(agreement, site) for paragraph in paragraphs]
+
+
+def in_sections(agreement: Agreement, site: str) -> list[tuple[str, list[str]]]:
+    """Return the same paragraphs under headings; one that begins with a dash is an entry of a list."""
     others = [name for name in agreement.sites if name != site]
-    what = f"{fit.get('components')} sparse principal components of {d} features"
-    lines = [
-        f"Study {agreement.study!r}: {what} ({sparsity_in_words(fit)}; solver {fit.get('solver')}).",
-        f"Sites: {site} (this one), {', '.join(others)}. A sum is over at least {agreement.min_sites} of them.",
-        "No row leaves this machine. What leaves is a term of a sum over all sites, in answer to these questions:",
+    return [
+        ("In short", _in_short(agreement)),
+        ("What is computed", [_what(agreement)]),
+        (
+            "Who takes part",
+            [f"Sites: {site} (this one), {', '.join(others)}. A sum is over at least {agreement.min_sites} of them."],
+        ),
+        (
+            "What leaves this machine",
+            [
+                NO_ROW,
+                *(f"  - {name}: {QUERIES[name].releases}." for name in agreement.questions),
+            ],
+        ),
+        ("How often", [_how_often(agreement)]),
+        ("Who sees it", [*_masks(agreement), _noise(agreement)]),
+        ("If a site is lost", [DROPOUT[agreement.on_dropout]]),
+        (
+            "Keys to compare",
+            [
+                f"The coordinator's key: {fingerprint(agreement.coordinator)}. Compare it over the telephone.",
+                *(f"The key of {name}: {fingerprint(agreement.sites[name])}." for name in others),
+                f"The hash that you sign: {agreement.hash}",
+            ],
+        ),
+        ("The roster phrase", [f"The roster phrase: {roster_phrase(agreement)}. {WHY_THE_PHRASE}"]),
     ]
-    lines += [f"  - {name}: {QUERIES[name].releases}." for name in agreement.questions]
-    lines.append(
+
+
+def _in_short(agreement: Agreement) -> list[str]:
+    many = len(agreement.features)
+    names = ", ".join(agreement.features[:NAMED]) + (f" and {many - NAMED} more" if many > NAMED else "")
+    if agreement.masked:
+        seen = f"They are hidden by masks: the coordinator sees totals over the {len(agreement.sites)} sites only."
+    else:
+        seen = "They are not hidden: the coordinator sees this site's own figures."
+    left = "how many there are, each feature's sum and spread, and how the features vary together"
+    told = f"The rows stay here. What leaves are figures over all rows of this site: {left}. {seen}"
+    return [told, f"The features: {names}."]
+
+
+def _what(agreement: Agreement) -> str:
+    fit = agreement.fit
+    what = f"{fit.get('components')} sparse principal components of {len(agreement.features)} features"
+    return f"Study {agreement.study!r}: {what} ({sparsity_in_words(fit)}; solver {fit.get('solver')})."
+
+
+def _how_often(agreement: Agreement) -> str:
+    return (
         f"At most {agreement.max_rounds} questions a run, each about at most {agreement.max_components} directions; "
         "over all runs, as many questions as max_rounds in this site's policy.toml; every answer is in this site's log."
     )
-    if agreement.masked:
-        lines.append(
-            "Masked: this site's terms are hidden under random masks that cancel in the sum. The coordinator, and "
-            "whoever runs its machine, sees the sum over all sites and nothing else."
-        )
-        if agreement.consensus_under_masks:
-            lines.append(
-                "BUT the solver is a consensus method. Its sums over hundreds of rounds tell the coordinator this "
-                "site's OWN covariance matrix, by a least-squares fit, although no term is seen. Approve it only if "
-                "you would approve a study without masks."
-            )
-    else:
-        lines.append(
-            "NOT masked: the coordinator sees this site's own terms. From enough of them it can work out this site's "
-            "covariance matrix exactly, and from that much about the rows of a small site."
-        )
+
+
+def _masks(agreement: Agreement) -> list[str]:
+    if not agreement.masked:
+        return [NOT_MASKED]
+    return [MASKED, BUT_CONSENSUS] if agreement.consensus_under_masks else [MASKED]
+
+
+def _noise(agreement: Agreement) -> str:
     if agreement.privacy is None:
-        lines.append("No noise is added: the sums are exact, and what they tell of rows is not bounded.")
-    else:
-        about = ", ".join(f"{name} = {value}" for name, value in agreement.privacy.items())
-        lines.append(f"Differentially private for each row: {about}.")
-    lines.append(DROPOUT[agreement.on_dropout])
-    lines.append(f"The coordinator's key: {fingerprint(agreement.coordinator)}. Compare it over the telephone.")
-    lines += [f"The key of {name}: {fingerprint(agreement.sites[name])}." for name in others]
-    lines.append(f"The hash that you sign: {agreement.hash}")
-    lines.append(
-        f"The roster phrase: {roster_phrase(agreement)}. Read it to the OTHER OWNERS over the telephone, and let them "
-        "read theirs to you. If it differs, or if an owner does not exist, sites are the coordinator's own, and a sum "
-        "over them and you is yours."
-    )
-    return lines
+        return "No noise is added: the sums are exact, and what they tell of rows is not bounded."
+    about = ", ".join(f"{name} = {value}" for name, value in agreement.privacy.items())
+    return f"Differentially private for each row: {about}."

@@ -1,0 +1,129 @@
+"""What is wrong at a site, in words: each thing that must hold is tried, and the first look is at this machine."""
+
+import os
+import platform
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from fedspca._version import __version__
+from fedspca.flower.certificates import InvalidCertificate
+from fedspca.flower.reaching import Unreachable, clock_of, proxy_for
+from fedspca.flower.versions import check_flower
+from fedspca.site.errors import SiteError
+from fedspca.study.guard import LEAST_SPACE, _authority, standing
+from fedspca.study.owner import SiteFolder
+
+SKEW = 120.0  # seconds by which clocks may differ: letters carry the time until which somebody waits
+LITTLE = 100 << 20  # bytes of free space below which an administrator may want to know
+
+
+class Finding(NamedTuple):
+    """One thing that was tried: its name, whether it is well, and what is to be said of it."""
+
+    name: str
+    well: bool
+    words: str
+
+
+def examine(folder: SiteFolder) -> Iterator[Finding]:
+    """Try each thing that a site needs, one after the other."""
+    checks: list[tuple[str, Callable[[SiteFolder], str]]] = [
+        ("version", _versions),
+        ("rights", _rights),
+        ("disk", _disk),
+        ("data", _data),
+        ("policy", _policy),
+        ("log", _log),
+        ("invitation", _invitation),
+        ("network", _network),
+        ("clock", _clock),
+        ("guard", _guard),
+    ]
+    for name, check in checks:
+        try:
+            yield Finding(name, True, check(folder))
+        except (ValueError, OSError, ImportError, SiteError, InvalidCertificate) as error:
+            yield Finding(name, False, str(error))
+
+
+def _versions(folder: SiteFolder) -> str:
+    del folder
+    check_flower()
+    return f"fedspca {__version__}, Python {platform.python_version()}"
+
+
+def _rights(folder: SiteFolder) -> str:
+    for path in (folder.path, folder.path / "identity.key", folder.path / "flower" / "node.key"):
+        mode = path.stat()
+        if mode.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ValueError(f"others may read {path}: chmod go-rwx {path}")
+        if mode.st_uid != os.geteuid():
+            raise ValueError(f"{path} belongs to another account than the one that runs this command")
+    if not os.access(folder.path, os.W_OK):
+        raise ValueError(f"{folder.path} cannot be written by this account")
+    return "the folder and the keys are this account's alone"
+
+
+def _disk(folder: SiteFolder) -> str:
+    free = shutil.disk_usage(folder.path).free
+    if free < LITTLE:
+        least = "the site answers nothing until there is more" if free < LEAST_SPACE else "that is little"
+        raise ValueError(f"{free / 1e6:,.1f} MB are free at {folder.path}; {least}")
+    return f"{free / 1e9:,.1f} GB are free at {folder.path}"
+
+
+def _data(folder: SiteFolder) -> str:
+    from fedspca.fit.inputs import open_inputs
+
+    inputs = open_inputs(folder.data)
+    return f"{inputs.sites[0].rows.shape[0]} rows, {len(inputs.feature_names)} features can be read"
+
+
+def _policy(folder: SiteFolder) -> str:
+    policy = folder.policy
+    masks = "required" if policy.masking else "NOT required"
+    return f"at least {policy.min_rows} rows and {policy.min_sites} sites; masks are {masks}"
+
+
+def _log(folder: SiteFolder) -> str:
+    return f"{folder.audit().verify()} lines, unbroken"
+
+
+def _invitation(folder: SiteFolder) -> str:
+    about = folder.invitation
+    return f"site {about.site} in study {about.study}, coordinator at {about.host}:{about.port}"
+
+
+def _network(folder: SiteFolder) -> str:
+    about = folder.invitation
+    proxy = proxy_for(about.host, about.port)
+    through = "" if proxy is None else f" through the proxy {proxy}"
+    clock_of(about.host, about.port, _authority(folder, about))
+    return f"the study's server answers{through}, and its certificate is the study's"
+
+
+def _clock(folder: SiteFolder) -> str:
+    about = folder.invitation
+    try:
+        there = clock_of(about.host, about.port, _authority(folder, about))
+    except Unreachable:
+        raise ValueError("the server's clock is not known, since the server is not reached") from None
+    if there is None:
+        return "the server tells no time"
+    ahead = time.time() - there
+    if abs(ahead) > SKEW:
+        side = "ahead of" if ahead > 0 else "behind"
+        raise ValueError(f"the clock of this machine is {abs(ahead):.0f} s {side} the coordinator's; set it right")
+    return "the clock is the coordinator's, to within two minutes"
+
+
+def _guard(folder: SiteFolder) -> str:
+    how = standing(folder)
+    if how.pid is None:
+        raise ValueError("the site does not run: fedspca site join")
+    if not how.connected:
+        raise ValueError(how.trouble or how.told)
+    return f"process {how.pid} is connected"

@@ -1,0 +1,32 @@
+"""What the coordinator sees on the page."""
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from fedspca.study.page.coordinator import CoordinatorPage
+from fedspca.study.run import run_study
+from helpers.studies import approve
+
+
+def test_from_who_is_here_to_the_report(between):
+    folder, sites, channel = between
+    page = CoordinatorPage(folder)
+    assert page.parts()["sites"].count("not asked yet") == 3
+    assert "does not run" in page.parts()["standing"]
+    run_study(folder, channel, "status")
+    assert page.parts()["sites"].count("not approved") == 3
+    with pytest.raises(KeyError):
+        page.document("report")
+    approve(sites)
+    run_study(folder, channel, "run")
+    parts = page.parts()
+    assert "The run has ended" in parts["progress"]
+    assert "Open the report" in parts["result"]
+    assert "question 1 of about" in parts["happened"]
+    assert folder.agreement().hash in page.document("report")
+    with pytest.raises(ValueError, match="not started"):
+        page.act("run", {})
+    with pytest.raises(ValueError, match="no action"):
+        page.act("delete", {})
