@@ -30,7 +30,7 @@ class Proxy(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-class Unreachable(ConnectionError):
+class Unreachable(OSError):
     """What stands between a site and the study's server, in words."""
 
 
