@@ -62,6 +62,8 @@ ELSEWHERE = {
     "solvers/exact/driver.py": ("solvers/exact/test_loop.py", "it asks what the loop says"),
     "solvers/exact/grid.py": ("estimators/test_sparsity_path.py", "the grid of a path"),
     "solvers/exact/problem.py": ("solvers/exact/test_loop.py", "a protocol"),
+    "solvers/folds/refits.py": ("solvers/folds/test_stability.py", "half samples are drawn, fitted and matched there"),
+    "estimators/certainty.py": ("estimators/test_exact.py", "what a fit with folds has"),
     "solvers/rounds.py": ("contracts/solver.py", "every solver's rounds are counted by the contract"),
     "solvers/stopping.py": ("solvers/exact/test_loop.py", "names of reasons"),
     "solvers/warm_start.py": ("solvers/test_faspca.py", "where the consensus begins"),

@@ -13,13 +13,15 @@ from helpers.letters import agreement_for
 
 def test_objections_name_what_the_policy_refuses():
     site = Site("north", rows())
-    agreement = agreement_for([site], max_rounds=100, max_components=30)
+    fit = {"components": 1, "folds": 10, "seed": 0}
+    agreement = agreement_for([site], max_rounds=100, max_components=30, fit=fit)
     policy = Policy(
         min_rows=50,
         min_sites=2,
         masking=True,
         max_rounds=10,
         max_components=5,
+        max_folds=4,
         allowed_queries={"moments"},
         epsilon=1.0,
     )
@@ -31,6 +33,7 @@ def test_objections_name_what_the_policy_refuses():
         "curvature",
         "100 questions",
         "30 directions",
+        "by 10 folds and its policy allows at most 4",
         "differential privacy",
     ):
         assert words in found

@@ -107,3 +107,64 @@ def test_odd_data_give_a_solution_or_say_why_not(name, mode):
 def test_settings_that_do_not_fit_are_named(rows, settings, words):
     with pytest.raises(ValueError, match=words):
         ExactSPCA(2, **settings).fit(rows)
+
+
+@pytest.fixture(scope="module")
+def planted():
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((240, 20))
+    rows[:, :4] += 2.0 * rng.standard_normal((240, 1))
+    rows[:, 4:8] += 1.5 * rng.standard_normal((240, 1))
+    return rows
+
+
+def test_folds_say_how_sure_the_loadings_are(planted):
+    model = ExactSPCA(2, n_nonzero=4, folds=6).fit(planted)
+    support = model.components_ != 0
+    assert np.array_equal(model.stable_, support)
+    assert (model.selection_frequency_[support] > 0.95).all()
+    assert (model.selection_frequency_[~support] < 0.2).all()
+    low, high = np.moveaxis(model.weight_interval_, 2, 0)
+    assert ((low <= model.components_) & (model.components_ <= high)).all()
+    assert (low[support] > 0).all()
+    assert ((high - low)[support] < 0.5).all()
+    low, high = model.explained_variance_interval_.T
+    assert ((low < model.explained_variance_) & (model.explained_variance_ < high)).all()
+    assert (model.false_selections_ <= 1.0).all()
+    assert model.cv_score_.shape == (2, len(model.cv_nonzeros_))
+    assert model.cv_nonzeros_[np.argmax(model.cv_score_[1])] in (4, 5)
+    model.set_params(folds=None).fit(planted)
+    assert not hasattr(model, "stable_")
+
+
+@pytest.mark.parametrize("sparsity", [{"lam": 20.0}, {"variance_kept": 0.8}, {"n_nonzero": 4, "orthogonal": False}])
+def test_folds_work_with_every_way_to_ask_for_sparsity(planted, sparsity):
+    model = ExactSPCA(2, folds=4, **sparsity).fit(planted)
+    assert (model.selection_frequency_ <= 1.0).all()
+    assert model.selection_frequency_[:, :8].sum() > 5.9
+
+
+@pytest.mark.parametrize("n_sites", [1, 3, 10])
+@pytest.mark.parametrize("search", ["auto", "products"])
+def test_folds_change_neither_loadings_nor_rounds(planted, n_sites, search):
+    owners = np.arange(len(planted)) % n_sites
+    with_folds = ExactSPCA(2, n_nonzero=4, folds=4, search=search).fit(planted, sites=owners)
+    without = ExactSPCA(2, n_nonzero=4, search=search).fit(planted)
+    assert np.abs(with_folds.components_ - without.components_).max() < 1e-10
+    assert with_folds.n_rounds_ == without.n_rounds_
+
+
+@pytest.mark.parametrize(
+    ("folds", "words"),
+    [(1, "even number of at least 4"), (5, "even number"), (2, "at least 4"), (2.5, "'folds' parameter")],
+)
+def test_folds_that_make_no_sense_are_refused(planted, folds, words):
+    with pytest.raises(ValueError, match=words):
+        ExactSPCA(folds=folds).fit(planted)
+
+
+def test_more_folds_than_rows_are_refused(planted):
+    with pytest.raises(ValueError, match="10 folds are too many"):
+        ExactSPCA(1, folds=10).fit(planted[:15])
+    with pytest.raises(ValueError, match="cannot go on from a state"):
+        ExactSPCA(folds=4).fit_federation(None, state=object())

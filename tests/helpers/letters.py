@@ -17,8 +17,8 @@ KEYS = [Identity.new() for _ in range(8)]
 def agreement_for(sites, **terms):
     features = check_same_features({site.name: site.feature_names for site in sites})
     keys = {site.name: key.public for site, key in zip(sites, KEYS, strict=False)}
-    given = {"masked": False, "min_sites": 1, "max_rounds": 5000, "deadline": 5.0, **terms}
-    return Agreement("trial", COORDINATOR.public, keys, features, {"components": 1}, **given)
+    given = {"fit": {"components": 1}, "masked": False, "min_sites": 1, "max_rounds": 5000, "deadline": 5.0, **terms}
+    return Agreement("trial", COORDINATOR.public, keys, features, **given)
 
 
 def doors(sites, agreement=None):

@@ -39,10 +39,11 @@ def test_terms_that_do_not_say_what_is_run_are_refused(given):
         agreed_work(agreement(**given))
 
 
-def test_a_site_that_has_the_sums_has_the_model():
+@pytest.mark.parametrize("folds", [None, 4])
+def test_a_site_that_has_the_sums_has_the_model(folds):
     rows = [np.random.default_rng(k).standard_normal((20, 6)) for k in range(3)]
     sites = LocalFederation([Site(name, part) for name, part in zip(NAMES, rows, strict=True)])
-    replay = Replay(agreed_work(agreement()))
+    replay = Replay(agreed_work(agreement(fit={**FIT, "folds": folds})))
     while (query := replay.question()) is not None:
         replay.feed(Summed(sites.sum(query).arrays, NAMES))
     fitted = ExactSPCA(2, n_nonzero=3, scale=True, max_missing=0.2, random_state=0).fit_federation(sites)

@@ -20,6 +20,7 @@ UNUSED = (
     *OF_THE_PAPER,
     "search",
     "proof_seconds",
+    "folds",
     "tol",
     "max_rounds",
     "path",

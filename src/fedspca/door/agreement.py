@@ -133,6 +133,12 @@ class Agreement:
         """Return the agreement as a text: always the same text for the same agreement."""
         return json.dumps(asdict(self), sort_keys=True, indent=1, ensure_ascii=False)
 
+    @property
+    def folds(self) -> int:
+        """By how many folds sums are told; 0 if only as a whole."""
+        folds = self.fit.get("folds")
+        return folds if isinstance(folds, int) else 0
+
     @cached_property
     def hash(self) -> str:
         """The hash that owners sign."""
@@ -186,6 +192,8 @@ def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tup
             f"the study asks for the whole covariance of {len(features)} features and its policy allows it for at most "
             f"{policy.max_gram_features}"
         )
+    if (folds := agreement.folds) > policy.max_folds:
+        found.append(f"the study asks for sums by {folds} folds and its policy allows at most {policy.max_folds}")
     return found + standing_objections(agreement, policy)
 
 

@@ -5,6 +5,7 @@ the question, the agreement and earlier questions alone, never on rows, so that 
 
 - Numbers are within 10^±30, and smaller ones count as zero: no product vanishes before it is summed.
 - Directions are orthonormal, or of length one where loadings may overlap.
+- Rows are dealt into the folds of the agreement, by its seed, and in no other way.
 - There is one frame in a study: the means and scales of the first question that brings some.
 - Sites begin a consensus at a common point.
 - A release with noise is the one that the agreement states: its mechanism, clip, centre, scale and lengths.
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from fedspca.door.agreement import Agreement
 from fedspca.dp.plan import OFFSET, length_edges, per_feature, planned_releases
 from fedspca.site.queries import AVERAGED, PRIVATE
-from fedspca.site.question import ORTHONORMAL, SMALLEST, Query, not_orthonormal, out_of_range
+from fedspca.site.question import DEAL, ORTHONORMAL, SMALLEST, Query, not_orthonormal, out_of_range
 
 Array = NDArray[np.float64]
 Kept = Mapping[str, NDArray[Any]]
@@ -49,6 +50,7 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
         out_of_range(query)
         or _private_objection(agreement, query)
         or _consensus_objection(agreement, query)
+        or _folds_objection(agreement, query)
         or _directions_objection(query)
         or _frame_objection(agreement, query, kept)
     )
@@ -115,6 +117,15 @@ def _consensus_objection(agreement: Agreement, query: Query) -> str | None:
     if int(query.scalars.get("steps", 0)) > MOST_STEPS:
         return f"it asks for more than {MOST_STEPS} steps of descent."
     return None
+
+
+def _folds_objection(agreement: Agreement, query: Query) -> str | None:
+    """Refuse another deal than the agreed one: the difference of two deals would be a sum over a few rows."""
+    if not query.folds or (query.folds, query.scalars[DEAL]) == (agreement.folds, agreement.fit.get("seed")):
+        return None
+    if not agreement.folds:
+        return "the study that the owner approved has no folds."
+    return "its folds are not those that the owner approved."
 
 
 def _directions_objection(query: Query) -> str | None:

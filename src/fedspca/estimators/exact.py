@@ -12,11 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from fedspca._callers import warn_caller
-from fedspca.estimators.base import FederatedSparsePCA, Found
+from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federation
+from fedspca.estimators.certainty import CERTAINTY, certainty, check_whole
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
 from fedspca.federation import Federation
 from fedspca.federation.base import answers_gram, is_local
 from fedspca.federation.covariance import CovarianceFederation
+from fedspca.federation.folded import FoldedFederation
 from fedspca.linalg import nystrom
 from fedspca.linalg.rotations import canonical_order
 from fedspca.solvers.exact import loop, whole
@@ -27,6 +29,7 @@ from fedspca.solvers.exact.penalised import Penalised
 from fedspca.solvers.exact.problem import Problem
 from fedspca.solvers.exact.state import ExactState
 from fedspca.solvers.exact.variance_kept import VarianceKept
+from fedspca.solvers.folds.sums import fold_sums
 from fedspca.solvers.rounds import Round, Rounds
 from fedspca.solvers.standardise import Moments
 from fedspca.solvers.stopping import StopReason
@@ -89,6 +92,10 @@ class ExactSPCA(FederatedSparsePCA):
     proof_seconds : float, default=0.25
         Time for bounds on what any loadings could capture, once the whole covariance is known; 0 turns it off. One
         component is mostly proved optimal within it. More time gives smaller gaps.
+    folds : int, optional
+        Ask by so many folds, an even number of at least 4, and say how sure the loadings are, for no further round:
+        half samples are fitted from the same sums, with as many non-zeros in each component as the fit has. Each site
+        deals its rows by itself. Answers become so many times as large.
     tol : float, default=1e-6
         First-order residual of the pooled problem, relative to its gradient, at which ``lam`` is solved.
     max_rounds : int, default=30
@@ -138,6 +145,22 @@ class ExactSPCA(FederatedSparsePCA):
         Why it stopped.
     state_ : ExactState
         All that the coordinator held at the end.
+    selection_frequency_ : ndarray of shape (n_components, n_features)
+        With ``folds``: the share of half samples whose component gives the feature a weight.
+    weight_interval_ : ndarray of shape (n_components, n_features, 2)
+        With ``folds``: intervals of 90 % for the weights.
+    explained_variance_interval_ : ndarray of shape (n_components, 2)
+        With ``folds``: intervals of 90 % for the variance that each component explains.
+    stable_ : ndarray of bool of shape (n_components, n_features)
+        With ``folds``: features with a selection frequency of at least ``stable_threshold_``.
+    stable_threshold_, false_selections_ : ndarray of shape (n_components,)
+        With ``folds``: that threshold, and the bound on how many features, selected no better than by chance, are
+        expected among the stable ones of each component (Meinshausen and Bühlmann 2010; Shah and Samworth 2013).
+    cv_score_, cv_score_std_ : ndarray of shape (n_components, n_grid)
+        With ``folds``: cross-validated Q² of the first 1, 2, … components with each number of non-zeros of
+        ``cv_nonzeros_``, and its standard deviation over the folds.
+    cv_nonzeros_ : ndarray of int of shape (n_grid,)
+        Those numbers.
     constant_features_ : ndarray of int
         Features with one value everywhere.
 
@@ -164,6 +187,7 @@ class ExactSPCA(FederatedSparsePCA):
         "precision": [StrOptions({"float64", "float32"})],
         "search": [StrOptions({"auto", "thorough", "products"})],
         "proof_seconds": [Interval(Real, 0, None, closed="left")],
+        "folds": [Integral, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_rounds": [AT_LEAST_ONE],
         "random_state": ["random_state", np.random.Generator],
@@ -185,6 +209,7 @@ class ExactSPCA(FederatedSparsePCA):
         precision: Literal["float64", "float32"] = "float64",
         search: Literal["auto", "thorough", "products"] = "auto",
         proof_seconds: float = 0.25,
+        folds: int | None = None,
         tol: float = 1e-6,
         max_rounds: int = 30,
         random_state: Any = 0,
@@ -202,6 +227,7 @@ class ExactSPCA(FederatedSparsePCA):
         self.precision = precision
         self.search = search
         self.proof_seconds = proof_seconds
+        self.folds = folds
         self.tol = tol
         self.max_rounds = max_rounds
         self.random_state = random_state
@@ -237,6 +263,10 @@ class ExactSPCA(FederatedSparsePCA):
 
     def _fit(self, federation: Federation, course: Course) -> Array | None:
         """Fit, and return S if it was asked for as a whole."""
+        folded = None
+        if self.folds is not None:
+            check_whole(course.state)
+            federation = folded = FoldedFederation(checked_federation(federation), self.folds, self._deal())
         with self._asking(federation) as rounds:
             moments = self._moments(rounds) if course.state is None else self._moments_of(course.state, rounds)
             # where nobody knows how many rows there are, only features limit the components
@@ -244,7 +274,31 @@ class ExactSPCA(FederatedSparsePCA):
             self._check_n_components(self.n_components, limits)
             found, s = self._solve_on(rounds, moments, self._generator(), course)
             self._set_fitted(rounds, moments, found)
+        self._set_certainty(folded, moments)
         return s
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.folds is not None and (self.folds < 4 or self.folds % 2):
+            raise ValueError(
+                "The 'folds' parameter of ExactSPCA must be an even number of at least 4, since half samples are made "
+                f"of whole folds; 10 is usual. Got {self.folds} instead."
+            )
+
+    def _deal(self) -> int:
+        """Return the seed by which sites deal their rows."""
+        return int(self.random_state) if isinstance(self.random_state, Integral) else 0
+
+    def _set_certainty(self, folded: FoldedFederation | None, moments: Moments) -> None:
+        """Set what sums by fold tell; forget what those of an earlier fit told."""
+        for name in CERTAINTY:
+            if hasattr(self, name):
+                delattr(self, name)
+        if folded is not None:
+            sums = fold_sums(folded.asked, moments, self.components_.T, scaled=self.scale)
+            told = certainty(sums, self.components_.T, self.explained_variance_, orthogonal=self.orthogonal)
+            for name, value in told.items():
+                setattr(self, name, value)
 
     def fit_covariance(
         self, S: Any, *, n_samples: int | None = None, feature_names: Iterable[object] | None = None

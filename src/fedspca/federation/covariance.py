@@ -68,6 +68,8 @@ class CovarianceFederation:
 
     def sum(self, query: Query) -> Aggregate:
         """Answer from the covariance."""
+        if query.folds:
+            raise FederationError("Folds need rows, and there is only a covariance: leave folds out.")
         d, n = len(self.covariance), float(self.n_samples)
         if query.name == "moments":
             terms = {"rows": np.array(n), "counts": np.full(d, n), "sums": np.zeros(d)}

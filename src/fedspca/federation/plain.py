@@ -82,4 +82,4 @@ class PlainFederation(Roster):
 
     def _remember(self, query: Query, answers: Mapping[str, Terms]) -> None:
         if query.name == "deviations":
-            self._squares = {site: np.asarray(terms["squares"]) for site, terms in answers.items()}
+            self._squares = {site: np.atleast_2d(terms["squares"]).sum(axis=0) for site, terms in answers.items()}

@@ -260,6 +260,11 @@ class PrivateFederation(Around):
 
     def sum(self, query: Query) -> Aggregate:
         """Answer a solver's question from what was released; no site is asked again."""
+        if query.folds:
+            raise FederationError(
+                "A private study releases one matrix and no sums by fold, so it cannot tell how sure the loadings are. "
+                "Leave folds out, and give the numbers of components and of non-zeros."
+            )
         release = self.released()
         (up, down), self._traffic = self._traffic, [0, 0]  # the round that spent the budget shows what it took
         sites = 1 if query.name in AVERAGED else self.n_sites  # an average over one: the release itself

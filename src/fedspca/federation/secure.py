@@ -254,6 +254,8 @@ def secure_federation(
     on_dropout: str = "abort",
     privacy: Mapping[str, Any] | None = None,
     consensus: bool = True,
+    folds: int = 0,
+    seed: int = 0,
 ) -> SecureFederation:
     """Return a federation of sites in this process whose terms are masked, to try out what a study would be like.
 
@@ -269,6 +271,8 @@ def secure_federation(
         The settings of differential privacy; see :class:`~fedspca.federation.private.Privacy`.
     consensus : bool
         Whether consensus steps are answered, whose sums tell of single sites. Between institutions owners approve it.
+    folds, seed : int
+        By how many folds sums may be told, and the seed of the deal. Between institutions owners approve it.
     """
     named = {site.name: site for site in sites}
     features = check_same_features({name: site.feature_names for name, site in named.items()})
@@ -284,7 +288,7 @@ def secure_federation(
         coordinator.public,
         {name: identity.public for name, identity in identities.items()},
         features,
-        {},
+        {"folds": folds, "seed": seed},
         max_rounds=10**9,
         max_components=len(features),
         min_sites=min_sites,

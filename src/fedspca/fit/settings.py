@@ -119,6 +119,9 @@ class SolverSettings:
     )
     tol: float | None = setting("fit", "When to stop; by default the solver's own.", example="1e-6")
     max_rounds: int | None = setting("fit", "The most rounds; by default the solver's own.", example="500")
+    folds: int | None = setting(
+        "fit", "Ask by so many folds, and tell how sure the loadings are, for no further round (exact).", example="10"
+    )
     seed: int = setting("fit", "Seed of the first directions.", 0)
     path: bool = setting(
         "fit", "Also follow the variance captured against non-zeros, for the report (exact; a dozen rounds more).", True

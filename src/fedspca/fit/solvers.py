@@ -35,6 +35,7 @@ SOLVERS: Mapping[str, Solver] = {
             "lam": "lam",
             "search": "search",
             "proof_seconds": "proof_seconds",
+            "folds": "folds",
         },
     ),
     "faspca": Solver(FASPCA, {**SHARED, **_same(CONSENSUS), "lam": "lam"}, required=("lam",)),

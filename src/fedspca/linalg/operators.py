@@ -24,6 +24,7 @@ from fedspca.linalg.stiefel import project_out
 Array = NDArray[np.float64]
 Rows: TypeAlias = NDArray[np.floating] | sp.csr_array | sp.csr_matrix
 Sums: TypeAlias = tuple[Array, ...]
+Labels: TypeAlias = NDArray[np.int16]
 P = ParamSpec("P")
 
 BLOCK_BYTES = 2 << 20  # a block in double precision; what is done with it next then finds it in the cache
@@ -48,6 +49,10 @@ class RemoteRows(ABC):
     @abstractmethod
     def total(self, of: Callable[[Rows], Sums]) -> Sums:
         """Σ of(part) over the parts in which the rows are stored."""
+
+    @abstractmethod
+    def labelled_total(self, of: Callable[[Rows, Labels], Sums], labels: Labels) -> Sums:
+        """Σ of(part, labels of its rows) over the parts, for a label of each row."""
 
 
 AnyRows: TypeAlias = Rows | RemoteRows

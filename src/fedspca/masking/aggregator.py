@@ -97,9 +97,10 @@ class Scale:
     def learn(self, query: Query, sums: Mapping[str, Array]) -> None:
         """Remember what bounds later sums."""
         if query.name == "moments":
-            self.arrays["rows"] = np.atleast_1d(sums["rows"])
+            self.arrays["rows"] = np.sum(sums["rows"], keepdims=True).reshape(1)  # over the folds, if there are any
         elif query.name == "deviations" and "rows" in self.arrays:
-            self.arrays |= {"squares": sums["squares"], "mean": query.arrays["mean"]}
+            squares = np.atleast_2d(sums["squares"]).sum(axis=0)
+            self.arrays |= {"squares": squares, "mean": query.arrays["mean"]}
 
     def codings(self, query: Query, sites: int) -> dict[str, Coding]:
         """Return the coding of each term of a question's answer."""

@@ -1,13 +1,13 @@
 """A site whose rows are a ``dask.array``: sums over them are formed where they are, on the cluster."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from fedspca.linalg.operators import RemoteRows, Rows, Sums
+from fedspca.linalg.operators import Labels, RemoteRows, Rows, Sums
 
 FAN_IN = 8  # sums that one task adds up: a worker never holds more of them at a time
 
@@ -41,26 +41,33 @@ class DaskRows(RemoteRows):
 
     def total(self, of: Callable[[Rows], Sums]) -> Sums:
         """Σ of(chunk), added up by a tree of tasks whose order is fixed: the same bits each time."""
+        return self._summed(of, [() for _ in self.array.chunks[0]])
+
+    def labelled_total(self, of: Callable[[Rows, Labels], Sums], labels: Labels) -> Sums:
+        """Σ of(chunk, labels of its rows), in the same way."""
+        return self._summed(of, [(part,) for part in np.split(labels, np.cumsum(self.array.chunks[0])[:-1])])
+
+    def _summed(self, of: Callable[..., Sums], beside: Sequence[tuple[Labels, ...]]) -> Sums:
         from dask.delayed import delayed
 
         shared = delayed(partial(_of_chunk, of), pure=False)  # one node of the graph: what it carries is sent once
         add = delayed(_add, pure=False)
-        parts = [shared(chunk) for chunk in self.array.to_delayed().ravel()]
+        parts = [shared(chunk, *more) for chunk, more in zip(self.array.to_delayed().ravel(), beside, strict=True)]
         while len(parts) > 1:
             parts = [add(parts[first : first + FAN_IN]) for first in range(0, len(parts), FAN_IN)]
         sums: Sums = parts[0].compute()
         return tuple(np.require(array, requirements="W") for array in sums)
 
 
-def _of_chunk(of: Callable[[Rows], Sums], chunk: Any) -> Sums:
+def _of_chunk(of: Callable[..., Sums], chunk: Any, *labels: Labels) -> Sums:
     if sp.issparse(chunk):
         rows: Any = chunk
         rows = rows.tocsr()
         if not rows.has_canonical_format:  # an entry stored in parts would count as several
             rows = rows.copy()
             rows.sum_duplicates()
-        return of(rows)
-    return of(chunk)
+        return of(rows, *labels)
+    return of(chunk, *labels)
 
 
 def _add(parts: list[Sums]) -> Sums:

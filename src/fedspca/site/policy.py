@@ -7,6 +7,7 @@ from fedspca.dp.ledger import DELTA
 from fedspca.site.errors import SiteRefusal
 
 GRAM = "gram"
+MAX_FOLDS = 20
 MAX_GRAM_FEATURES = 4096  # the upper triangle of such a covariance has 67 MB
 
 
@@ -28,6 +29,11 @@ class Policy:
     max_gram_features : int or None, default=4096
         The most features of which the whole covariance may be asked at once, in one sum (the question ``gram``). It
         releases what as many rounds of products as there are features would. 0 never allows it; None sets no limit.
+    max_folds : int, default=20
+        Into how many folds the rows may be dealt at most, so that sums are told by fold; 0 never allows it.
+    min_fold_rows : int, default=1
+        How many rows of this site a fold must hold at least. A site with too few for that keeps its rows together, in
+        one fold.
     alone : frozenset of str, default=frozenset()
         Questions whose answer may be shown as this site's own, outside any sum; none by default.
     min_sites : int, default=1
@@ -46,6 +52,8 @@ class Policy:
     max_rounds: int | None = None
     max_components: int | None = None
     max_gram_features: int | None = MAX_GRAM_FEATURES
+    max_folds: int = MAX_FOLDS
+    min_fold_rows: int = 1
     alone: frozenset[str] = frozenset()
     min_sites: int = 1
     masking: bool = False
@@ -54,7 +62,7 @@ class Policy:
     delta: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("min_rows", "max_rounds", "max_components", "min_sites"):
+        for name in ("min_rows", "max_rounds", "max_components", "min_fold_rows", "min_sites"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"The {name!r} parameter of Policy must be at least 1. Got {value!r} instead.")
@@ -62,6 +70,10 @@ class Policy:
             raise ValueError(
                 "The 'max_gram_features' parameter of Policy must not be negative. "
                 f"Got {self.max_gram_features!r} instead."
+            )
+        if self.max_folds < 0:
+            raise ValueError(
+                f"The 'max_folds' parameter of Policy must not be negative. Got {self.max_folds!r} instead."
             )
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
@@ -83,9 +95,13 @@ class Policy:
         named = self.allowed_queries is None or GRAM in self.allowed_queries
         return named and (self.max_gram_features is None or features <= self.max_gram_features)
 
-    def check(self, site: str, query: str, *, rows: int, answered: int, components: int, features: int) -> None:
+    def check(
+        self, site: str, query: str, *, rows: int, answered: int, components: int, features: int, folds: int = 0
+    ) -> None:
         """Raise :class:`SiteRefusal` unless the owner allows this question now."""
         reason = self._objection(query, rows, answered, components)
+        if reason is None and folds > self.max_folds:
+            reason = f"it asks for sums by {folds} folds and the policy allows at most {self.max_folds}."
         if reason is None and query == GRAM and not self.allows_gram(features):
             reason = (
                 f"it asks for the whole covariance of {features} features and the policy allows it for at most "

@@ -9,6 +9,7 @@ What may never change:
 - A name keeps its meaning. Owners approve questions by name, so another answer needs another name.
 - Names and shapes of the terms follow from the question alone, never from the rows: a shape must not tell anything.
 - Every array of an answer is to be summed over the sites. None is an identifier, an extreme or a row.
+- An answer by fold is the same answer once for each fold of the rows; summed over the folds it is the answer itself.
 - A question with noise has a ``cost``, and draws its noise from the operating system; one without has none.
 """
 
@@ -282,12 +283,14 @@ QUERIES: Mapping[str, Question] = {
         moments,
         "the number of rows, and for each feature the count and the sum of its values",
         terms={"rows": (), "counts": ("d",), "sums": ("d",)},
+        additive=True,
     ),
     "deviations": Question(
         deviations,
         "for each feature the sum of squared deviations from the joint mean",
         terms={"offsets": ("d",), "squares": ("d",)},
         arrays={"mean": ("d",)},
+        additive=True,
     ),
     "gram_product": Question(
         gram_product,
@@ -295,6 +298,7 @@ QUERIES: Mapping[str, Question] = {
         terms={"product": ("d", "m")},
         arrays={**FRAME, "directions": ("d", "m")},
         scalars={"precision": PRECISIONS},
+        additive=True,
     ),
     "gram_sketch": Question(
         gram_sketch,
@@ -302,6 +306,7 @@ QUERIES: Mapping[str, Question] = {
         terms={"product": ("d", "m")},
         arrays=FRAME,
         scalars={"seed": int, "columns": int, "precision": PRECISIONS},
+        additive=True,
     ),
     "gram": Question(
         gram,
@@ -309,12 +314,14 @@ QUERIES: Mapping[str, Question] = {
         terms={"gram": ("packed",)},
         arrays=FRAME,
         scalars={"precision": PRECISIONS},
+        additive=True,
     ),
     "captured_variance": Question(
         captured_variance,
         "the covariances (times n) between the scores on the directions asked, r × r numbers",
         terms={"captured": ("r", "r")},
         arrays={**FRAME, "directions": ("d", "r")},
+        additive=True,
     ),
     "row_errors": Question(
         row_errors,
@@ -391,4 +398,5 @@ QUERIES: Mapping[str, Question] = {
     ),
 }
 PRIVATE = frozenset(name for name, question in QUERIES.items() if question.private)
+ADDITIVE = frozenset(name for name, question in QUERIES.items() if question.additive)
 AVERAGED = frozenset(name for name, question in QUERIES.items() if question.averaged)

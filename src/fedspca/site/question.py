@@ -25,6 +25,7 @@ Shape: TypeAlias = tuple[str, ...]
 
 LARGEST, SMALLEST = 1e30, 1e-30  # of the numbers in a question; squares, and products of a few, are still numbers
 ORTHONORMAL = 1e-6  # solvers keep ten digits
+FOLDS, DEAL = "folds", "deal"  # the scalars of a question that is answered by fold: how many, and the seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,21 @@ class Query:
     def nbytes(self) -> int:
         """Size of what is sent to each site."""
         return sum(array.nbytes for array in self.arrays.values()) + 8 * len(self.scalars)
+
+    @property
+    def folds(self) -> int:
+        """By how many folds it is to be answered; 0 if as a whole."""
+        folds = self.scalars.get(FOLDS, 0)
+        return folds if isinstance(folds, int) else 0
+
+    def by_fold(self, folds: int, deal: int) -> "Query":
+        """Return the same question, to be answered by fold."""
+        return Query(self.name, self.arrays, {**self.scalars, FOLDS: folds, DEAL: deal})
+
+    def as_a_whole(self) -> "Query":
+        """Return the same question, to be answered by one sum over all rows."""
+        scalars = {name: value for name, value in self.scalars.items() if name not in (FOLDS, DEAL)}
+        return Query(self.name, self.arrays, scalars)
 
 
 def query_hash(query: Query) -> str:
@@ -113,6 +129,7 @@ class Question:
     cost: Callable[[int, Query], Cost] | None = None  # of d features and the question; None if there is no noise
     averaged: bool = False  # the sum is an average of states that sites keep, so it still means something over fewer
     orthonormal: bool = False  # the directions must be orthonormal: what is released is bounded for such ones only
+    additive: bool = False  # the answer is a sum over rows, without a state: it may be told fold by fold
 
     @property
     def private(self) -> bool:
@@ -132,7 +149,8 @@ class Question:
         sizes |= {"packed": packed_size(d), "triangle": packed_size(d + 1)}
         for name, array in query.arrays.items():
             sizes |= dict(zip(known[name], array.shape, strict=True))
-        return {name: tuple(sizes[symbol] for symbol in shape) for name, shape in self.terms.items()}
+        folds = (query.folds,) if query.folds else ()
+        return {name: (*folds, *(sizes[symbol] for symbol in shape)) for name, shape in self.terms.items()}
 
     def validate(self, site: str, d: int, query: Query) -> None:
         """Raise :class:`InvalidQuery` unless every array and scalar is there, of its type and shape, and finite."""
@@ -173,9 +191,13 @@ class Question:
         return None
 
     def _scalar_problem(self, query: Query) -> str | None:
-        if set(query.scalars) != set(self.scalars):
-            return f"it takes the scalars {sorted(self.scalars)} and got {sorted(query.scalars)}."
-        for name, kind in self.scalars.items():
+        dealt: Mapping[str, type] = {FOLDS: int, DEAL: int} if {FOLDS, DEAL} & set(query.scalars) else {}
+        if dealt and not self.additive:
+            return "it cannot be answered by fold."
+        scalars = {**self.scalars, **dealt}
+        if set(query.scalars) != set(scalars):
+            return f"it takes the scalars {sorted(scalars)} and got {sorted(query.scalars)}."
+        for name, kind in scalars.items():
             value = query.scalars[name]
             if isinstance(kind, frozenset):
                 if value not in kind:
@@ -186,4 +208,6 @@ class Question:
                 return f"{name} must be positive and finite, got {value!r}."
             elif isinstance(value, int) and value < 0:
                 return f"{name} must not be negative, got {value!r}."
+        if dealt and query.folds < 2:
+            return f"one fold is no fold: there must be two or more, got {query.folds}."
         return None

@@ -23,6 +23,7 @@ from fedspca.linalg.operators import (
 )
 from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
+from fedspca.site.folds import answer_by_fold
 from fedspca.site.policy import Policy
 from fedspca.site.queries import QUERIES
 from fedspca.site.question import Query, Question, SiteData, State, Terms, query_hash
@@ -126,10 +127,13 @@ class Site:
                 answered=self._answered,
                 components=question.components(query),
                 features=self.n_features,
+                folds=query.folds,
             )
             question.validate(self.name, self.n_features, query)
             self._pay(question, query, purpose)
             self._answered += 1  # an attempt counts: what fails tells something too
+            if query.folds:
+                return answer_by_fold(question, self._data, query, self.policy.min_fold_rows)
             self._state, terms = question.answer(self._data, self._state, query)
             return terms
 

@@ -67,6 +67,11 @@ max_components = 100
 # would release. 0 never allows it.
 max_gram_features = 4096
 
+# Into how many folds rows may be dealt, so that sums are told by fold and the study can say how sure it is (0: never),
+# and how many rows a fold must hold. A site with fewer keeps its rows together.
+max_folds = 10
+min_fold_rows = 5
+
 # The questions that may be asked; without this line, all of them:
 # {", ".join(sorted(QUERIES))}
 # allowed_queries = ["moments", "deviations", "gram_product", "gram_sketch", "captured_variance"]
@@ -84,6 +89,8 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "max_rounds": (int,),
     "max_components": (int,),
     "max_gram_features": (int,),
+    "max_folds": (int,),
+    "min_fold_rows": (int,),
     "allowed_queries": (list,),
     "epsilon": (int, float),
     "delta": (int, float),

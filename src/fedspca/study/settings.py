@@ -97,6 +97,10 @@ class StudySettings(SolverSettings):
                 f"Masks hide a site among at least three, and here a sum may be over {self.min_sites}: with two, each "
                 "could subtract its own part. Have more sites and a larger min_sites, or no masks (--no-masked)."
             )
+        if self.folds is not None and self.epsilon is not None:
+            raise ValueError(
+                "A private study releases one matrix and no sums by fold: leave out --folds, or --epsilon."
+            )
         self._check_masks()
         _check_common_start(make_estimator(self, []))  # which refuses settings that no solver takes
         self._privacy_settings()

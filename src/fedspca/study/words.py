@@ -69,7 +69,7 @@ def in_sections(agreement: Agreement, site: str) -> list[tuple[str, list[str]]]:
                 *(f"  - {name}: {QUERIES[name].releases}." for name in agreement.questions),
             ],
         ),
-        ("How often", [_how_often(agreement)]),
+        ("How often", [_how_often(agreement), *_by_fold(agreement)]),
         ("Who sees it", [*_masks(agreement), _noise(agreement)]),
         ("If a site is lost", [DROPOUT[agreement.on_dropout]]),
         (
@@ -107,6 +107,15 @@ def _how_often(agreement: Agreement) -> str:
         f"At most {agreement.max_rounds} questions a run, each about at most {agreement.max_components} directions; "
         "over all runs, as many questions as max_rounds in this site's policy.toml; every answer is in this site's log."
     )
+
+
+def _by_fold(agreement: Agreement) -> list[str]:
+    if not agreement.folds:
+        return []
+    return [
+        f"Sums are told by fold: this site deals its rows into {agreement.folds} folds by chance, and answers once for "
+        "each. A sum is then over a part of the rows. A site with few rows keeps them together in one fold."
+    ]
 
 
 def _masks(agreement: Agreement) -> list[str]:

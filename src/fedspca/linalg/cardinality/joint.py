@@ -18,6 +18,7 @@ from fedspca.linalg.cardinality.polish import (
 )
 from fedspca.linalg.cardinality.selection import TIE, heaviest
 from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.sparse_stiefel import retract
 from fedspca.linalg.stiefel import orthonormality_error
 
 Array = NDArray[np.float64]
@@ -58,6 +59,32 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
     best = _handed_over(s, _best(last, 1)[0], k, orthogonal, tuning)
     best = _exchanged(s, _swapped(s, best, k, orthogonal, tuning), k, orthogonal, tuning)
     return _finished(s, best, k, orthogonal)
+
+
+def loadings_near(s: Array, k: Counts, starts: Iterable[Array], *, orthogonal: bool, tuning: Tuning) -> Fit:
+    """The best loadings near some dense ones, each cut off and swept once: a quick look, for one S of many alike.
+
+    Long columns are found by truncated power steps alone: they have few basins, and their sweeps take long.
+    """
+    if max(k) > tuning.long:
+        return _best([_powered(s, w, k, tuning.power_steps) for w in starts], 1)[0]
+    cut = [_cut(w, k) for w in starts]
+    near = [nearest_orthogonal(s, w, rough=True) if orthogonal else Fit(w, captured(s, w)) for w in cut]
+    fits = [fit for fit in near if fit is not None] or _beam(s, k, orthogonal, tuning)
+    return _best([_swept(s, fit, k, orthogonal, tuning, sweeps=1) for fit in fits], 1)[0]
+
+
+def _powered(s: Array, w: Array, k: Counts, steps: int) -> Fit:
+    """Truncated power steps of all columns together, made orthonormal on their supports where these allow it."""
+    for _ in range(steps):
+        cut = _cut(s @ w, k)
+        near = retract(cut)
+        after = cut if near is None else near
+        same = bool(((after != 0.0) == (w != 0.0)).all())
+        w = after
+        if same:
+            break
+    return Fit(w, captured(s, w))
 
 
 def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> list[Fit]:

@@ -16,6 +16,8 @@ class Tuning:
         Features that start first, by their row bounds. What they reach decides who else has to start.
     short : int
         With up to so many non-zeros every feature may start. With k more of them only the share ``short / k`` does.
+    long : int
+        Non-zeros beyond which a quick look takes truncated power steps only.
     power_steps : int
         Truncated power steps from a start. Most supports settle in five.
     chunk : int
@@ -52,6 +54,7 @@ class Tuning:
 
     first_wave: int = 8
     short: int = 20
+    long: int = 40
     power_steps: int = 20
     chunk: int = 512
     refits: int = 64

@@ -1,0 +1,52 @@
+"""A federation that asks by fold and answers as a whole: the solver does not know, and the sums by fold are kept.
+
+A sum by fold costs the same passes over the rows, as many answers as there are folds, and no further round.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.federation.base import Aggregate, Around, Federation
+from fedspca.site.queries import ADDITIVE
+from fedspca.site.question import Query
+
+Array = NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """A question, and its sums by fold."""
+
+    query: Query
+    arrays: Mapping[str, Array]
+
+
+class FoldedFederation(Around):
+    """Sites that are asked by fold wherever the answer is a sum over rows.
+
+    Parameters
+    ----------
+    federation : Federation
+        Who answers.
+    folds : int
+        Into how many folds each site deals its rows.
+    deal : int
+        The seed of the deal.
+    """
+
+    def __init__(self, federation: Federation, folds: int, deal: int) -> None:
+        super().__init__(federation)
+        self.folds = folds
+        self.deal = deal
+        self.asked: list[Asked] = []
+
+    def sum(self, query: Query) -> Aggregate:
+        """Ask by fold, keep the sums, and return the sum over the folds."""
+        if query.name not in ADDITIVE:
+            return self._federation.sum(query)
+        answer = self._federation.sum(query.by_fold(self.folds, self.deal))
+        self.asked.append(Asked(query, answer.arrays))
+        whole = {name: by_fold.sum(axis=0) for name, by_fold in answer.arrays.items()}
+        return Aggregate(whole, answer.n_sites, answer.bytes_up, answer.bytes_down)

@@ -1,0 +1,87 @@
+"""Answers by fold: the same sums, once for each fold into which a site deals its rows.
+
+An additive question's answer is a sum over rows. So the answer for a fold is the sum of the answers for any parts of
+it, and one pass over the rows gives all folds: each stretch of rows is split by fold while it is in memory.
+"""
+
+from functools import partial
+from math import prod
+from zlib import crc32
+
+import numpy as np
+
+from fedspca.linalg.operators import (
+    COLUMNS_OF_A_FIT,
+    COPY_BYTES,
+    DeflatedRows,
+    Frame,
+    Labels,
+    RemoteRows,
+    Rows,
+    Sums,
+    forget_mapped,
+)
+from fedspca.site.question import DEAL, Query, Question, SiteData, Terms
+
+
+def deal(site: str, rows: int, folds: int, seed: int, least: int = 1) -> Labels:
+    """Return the fold of each of a site's rows: at random, in folds of the same size.
+
+    The site's name enters, so that each site deals for itself, the same each time. A site that has fewer than ``least``
+    rows for each fold keeps its rows together, in a fold drawn at random.
+    """
+    rng = np.random.default_rng([seed, crc32(site.encode())])
+    first = int(rng.integers(folds))  # otherwise the first folds would be the larger ones at every site
+    if rows < folds * least:
+        return np.full(rows, first, dtype=np.int16)
+    labels = ((first + np.arange(rows)) % folds).astype(np.int16)
+    rng.shuffle(labels)
+    return labels
+
+
+def answer_by_fold(question: Question, data: SiteData, query: Query, least: int) -> Terms:
+    """Answer a question once for each fold: the terms have the folds as their first axis.
+
+    Parameters
+    ----------
+    question : Question
+        An additive one.
+    data : SiteData
+        The rows.
+    query : Query
+        The question as it is asked, with the number of folds and the seed of the deal.
+    least : int
+        How many rows a fold must hold at least.
+    """
+    n, d = data.rows.shape
+    labels = deal(data.site, n, query.folds, int(query.scalars[DEAL]), least)
+    shapes = question.shapes(d, query)
+    # a fold's part of a stretch is copied: it takes no more than its answer does, or a fixed size
+    stretch = max(COPY_BYTES // (8 * d), sum(prod(shape) for shape in shapes.values()) // d, 1)
+    of = partial(_sums_of, question, query.as_a_whole(), data.site, data.missing, query.folds, stretch)
+    sums = data.rows.labelled_total(of, labels) if isinstance(data.rows, RemoteRows) else of(data.rows, labels)
+    precision = str(query.scalars.get("precision", "float64"))
+    return {name: total.astype(precision, copy=False) for name, total in zip(shapes, sums, strict=True)}
+
+
+def _sums_of(
+    question: Question, query: Query, site: str, missing: bool, folds: int, stretch: int, rows: Rows, labels: Labels
+) -> Sums:
+    """Return each term by fold, of rows here."""
+    n, d = rows.shape
+    sums = tuple(np.zeros((folds, *shape)) for shape in question.shapes(d, query).values())
+    for start in range(0, n, stretch):
+        part, its = rows[start : start + stretch], labels[start : start + stretch]
+        for fold in np.unique(its):
+            _, terms = question.answer(_Part(site, part[its == fold], missing=missing), None, query)
+            for total, name in zip(sums, question.terms, strict=True):
+                total[fold] += terms[name]
+        forget_mapped(rows)
+    return sums
+
+
+class _Part(SiteData):
+    """Some rows of a fold. They are multiplied once, so that it never pays to form their Gram matrix first."""
+
+    def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:  # noqa: ARG002 - asked once
+        return super().seen_in(frame, expected=0)

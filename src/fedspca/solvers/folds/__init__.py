@@ -1,0 +1,1 @@
+"""What sums by fold tell beyond the fit: subsamples, how often features are selected, cross-validation."""
