@@ -374,6 +374,31 @@ def _renamed(record: Mapping[str, Any]) -> dict[str, Any]:
     return {RENAMED.get(name, name): value for name, value in record.items()}
 
 
+def certainty_in_words(model: SparsePCAModel, component: int, most: int = 3) -> list[str]:
+    """Return sentences on what half samples say of a component: stable features, near misses, stand-ins.
+
+    None for a fit without folds.
+    """
+    told = model.facts.get("certainty")
+    if not told:
+        return []
+    about, names, weights = told["components"][component], model.feature_names, model.components[component]
+    stable = sum(each["stable"] for each in about["features"])
+    chance = f"At most {about['false_selections']:.2g} of these would be expected by chance alone."
+    sentences = [f"{stable} feature(s) are stable: at least {about['threshold']:.0%} of the half samples select them."]
+    sentences.append(chance)
+    near = [each for each in about["features"] if weights[each["feature"]] == 0.0]
+    if near:
+        first = sorted(near, key=lambda each: -each["frequency"])[:most]
+        named = ", ".join(f"{names[each['feature']]} ({each['frequency']:.0%})" for each in first)
+        sentences.append(f"Not selected, but in some half samples: {named}.")
+    sentences += [
+        f"{names[other]} stands in for {names[feature]} in some half samples (correlation {alike:.2f})."
+        for feature, other, alike in about["stand_ins"][:most]
+    ]
+    return sentences
+
+
 def plain_round(record: Any) -> dict[str, Any]:
     """Return a round as JSON, without how long it took: the same fit is the same bytes."""
     kept = {name: getattr(record, name) for name in record.__dataclass_fields__ if name != "seconds"}

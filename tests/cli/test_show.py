@@ -28,3 +28,15 @@ def test_weights_that_are_rounding_errors_are_not_shown_as_features(study):
     replace(model, components=dusty).save("dusty")
     shown = json.loads(fedspca("show", "dusty", "--json").out)
     assert [len(component) for component in shown["components"]] == model.nonzeros
+
+
+def test_a_fit_with_folds_shows_how_sure_each_weight_is(study):
+    assert fedspca(*FIT, "--folds", "4", "-o", "m").code == 0
+    shown = fedspca("show", "m").out
+    assert "selected" in shown
+    assert "90 % interval" in shown
+    assert "100%" in shown
+    assert "are stable" in shown
+    assert "by chance alone" in shown
+    ran = fedspca(*FIT, "--folds", "1", "-o", "n")
+    assert (ran.code, "even number of at least 4" in ran.err) == (2, True)

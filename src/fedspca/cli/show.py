@@ -76,6 +76,8 @@ def by_size(weights: "Array") -> list[int]:
 
 def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] = ()) -> None:
     """Print each component as a table of its features, the largest weight first; cautions told before are left out."""
+    from fedspca.model import certainty_in_words
+
     out = console()
     out.print(
         f"{model.n_components} component(s) of {len(model.feature_names):,} features, from {model.n_samples:,} rows of "
@@ -92,13 +94,29 @@ def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] 
         order = by_size(weights)
         adds = "captures" if number == 1 else "adds"
         out.print(f"\nComponent {number} {adds} {share:.1%} of the variance with {len(order)} feature(s)")
-        rows = table(("feature", "left"), ("weight", "right"), ("", "left"))
+        sure = _sureness(model, number - 1)
+        heads = (("selected", "right"), ("90 % interval", "left")) if sure else ()
+        rows = table(("feature", "left"), ("weight", "right"), *heads, ("", "left"))
         largest = max((abs(float(weights[j])) for j in order), default=1.0)
         for j in order[: top or None]:
-            rows.add_row(*cells(model.feature_names[j], f"{weights[j]:+.4f}", _bar(float(weights[j]) / largest)))
+            bar = _bar(float(weights[j]) / largest)
+            rows.add_row(*cells(model.feature_names[j], f"{weights[j]:+.4f}", *sure.get(j, ("",) * len(heads)), bar))
         print_table(rows)
         if top and len(order) > top:
             out.print(f"… and {len(order) - top} smaller")
+        if sentences := certainty_in_words(model, number - 1):
+            out.print(" ".join(sentences), soft_wrap=True)
+
+
+def _sureness(model: "SparsePCAModel", component: int) -> dict[int, tuple[str, str]]:
+    """Return for each feature how often half samples select it, and the interval of its weight."""
+    told = model.facts.get("certainty")
+    if not told:
+        return {}
+    return {
+        each["feature"]: (f"{each['frequency']:.0%}", f"{each['interval'][0]:+.2f} to {each['interval'][1]:+.2f}")
+        for each in told["components"][component]["features"]
+    }
 
 
 def _print_captured(model: "SparsePCAModel") -> None:

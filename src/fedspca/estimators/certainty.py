@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.solvers.folds.crossval import nested_scores, sparsity_grid, splits
-from fedspca.solvers.folds.stability import stability
+from fedspca.solvers.folds.stability import Stability, stability, stand_ins
 from fedspca.solvers.folds.sums import FoldSums
 
 Array = NDArray[np.float64]
@@ -21,7 +21,9 @@ CERTAINTY = (
     "cv_score_",
     "cv_score_std_",
     "cv_nonzeros_",
+    "stand_ins_",
 )
+SELDOM = 0.05  # features that half samples select more seldom are not written down
 
 
 def certainty(sums: FoldSums, w: Array, variances: Array, *, orthogonal: bool) -> dict[str, Any]:
@@ -51,8 +53,52 @@ def certainty(sums: FoldSums, w: Array, variances: Array, *, orthogonal: bool) -
         scores.mean(axis=0),
         scores.std(axis=0, ddof=1),
         np.array(grid),
+        _stand_ins(sums, w, told),
     )
     return dict(zip(CERTAINTY, values, strict=True))
+
+
+def _stand_ins(sums: FoldSums, w: Array, told: Stability) -> list[tuple[int, int, int, float]]:
+    """Return component, feature, the one that stands in for it, and their correlation."""
+    at = sums.features
+    s = sums.subsample(np.ones(sums.n_folds, dtype=bool)).matrix
+    deviations = np.sqrt(np.maximum(s.diagonal(), np.finfo(float).tiny))
+    correlation = s / deviations / deviations[:, None]
+    return [
+        (component, int(at[i]), int(at[j]), alike)
+        for component in range(w.shape[1])
+        for i, j, alike in stand_ins(told.frequency[component, at], w[at, component] != 0.0, correlation)
+    ]
+
+
+def plain_certainty(estimator: Any) -> dict[str, Any] | None:
+    """Return what a fit with folds tells, as plain JSON for a model; None without folds."""
+    if not hasattr(estimator, "selection_frequency_"):
+        return None
+    frequency, weights = estimator.selection_frequency_, estimator.components_
+    components = []
+    for j in range(len(weights)):
+        told = np.flatnonzero((frequency[j] >= SELDOM) | (weights[j] != 0.0))
+        features = [
+            {
+                "feature": int(i),
+                "frequency": float(frequency[j, i]),
+                "interval": [float(end) for end in estimator.weight_interval_[j, i]],
+                "stable": bool(estimator.stable_[j, i]),
+            }
+            for i in told
+        ]
+        components.append(
+            {
+                "features": features,
+                "threshold": float(estimator.stable_threshold_[j]),
+                "false_selections": float(estimator.false_selections_[j]),
+                "explained_variance_interval": [float(end) for end in estimator.explained_variance_interval_[j]],
+                "stand_ins": [[i, other, alike] for at, i, other, alike in estimator.stand_ins_ if at == j],
+            }
+        )
+    scores = {name: getattr(estimator, f"{name}_").tolist() for name in ("cv_nonzeros", "cv_score", "cv_score_std")}
+    return {"folds": int(estimator.folds or 0), "components": components, **scores}
 
 
 def check_whole(state: object) -> None:

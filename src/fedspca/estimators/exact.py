@@ -161,6 +161,8 @@ class ExactSPCA(FederatedSparsePCA):
         ``cv_nonzeros_``, and its standard deviation over the folds.
     cv_nonzeros_ : ndarray of int of shape (n_grid,)
         Those numbers.
+    stand_ins_ : list of (int, int, int, float)
+        With ``folds``: component, feature, another that half samples select in its place, and their correlation.
     constant_features_ : ndarray of int
         Features with one value everywhere.
 

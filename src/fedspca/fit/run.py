@@ -14,6 +14,7 @@ import scipy
 
 from fedspca._version import __version__
 from fedspca.estimators.base import FederatedSparsePCA
+from fedspca.estimators.certainty import plain_certainty
 from fedspca.federation import Federation, LocalFederation
 from fedspca.federation.checkpoint import CheckpointedFederation
 from fedspca.fit.facts import judge
@@ -149,6 +150,7 @@ def fitted_model(
         covariance=judgement.covariance,
         versions=versions(),
         path=path,
+        certainty=plain_certainty(estimator),
         asked_after=[plain_round(record) for record in asking.history],
         **facts,
         **judgement.facts,

@@ -112,10 +112,11 @@ def _how_often(agreement: Agreement) -> str:
 def _by_fold(agreement: Agreement) -> list[str]:
     if not agreement.folds:
         return []
-    return [
+    told = (
         f"Sums are told by fold: this site deals its rows into {agreement.folds} folds by chance, and answers once for "
         "each. A sum is then over a part of the rows. A site with few rows keeps them together in one fold."
-    ]
+    )
+    return [told]
 
 
 def _masks(agreement: Agreement) -> list[str]:
