@@ -31,11 +31,11 @@ def test_columns_to_keep_out_may_be_at_some_sites_only(study):
 
 def test_the_paper_is_reached_from_the_command_line_and_from_a_file(study):
     paper = ("--solver", "fsspca", "--preset", "paper", "--max-rounds", "3", "--no-path", "--json")
-    refused = fedspca("fit", "north.csv", "south.csv", *paper, "--lam", "20", "-o", "m")
-    assert (refused.code, "needs --lam1" in refused.err, "--lam1 10" in refused.err) == (2, True, True)
+    refused = fedspca("fit", "north.csv", "south.parquet", *paper, "--lam", "20", "-o", "m")
+    assert (refused.code, "needs --lam1" in refused.out, "--lam1 10" in refused.out) == (2, True, True)
     given = ("--lam", "20", "--lam1", "1", "--block-sizes", "1,1", "--rho", "500")
-    ran = fedspca("fit", "north.csv", "south.csv", *paper, *given, "-o", "m")
-    assert ran.code == 0
+    ran = fedspca("fit", "north.csv", "south.parquet", *paper, *given, "-o", "m")
+    assert ran.code == 0, ran.err
     made = SparsePCAModel.load(study / "m").facts["estimator"]["params"]
     assert (made["lam1"], made["rho"], made["block_sizes"], made["init"]) == (1.0, 500.0, [1, 1], "random")
     assert (made["local_steps"], made["line_search"], made["finish"]) == (1000, "wolfe", "qf")
