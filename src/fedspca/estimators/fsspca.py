@@ -44,6 +44,8 @@ class FSSPCA(ConsensusSparsePCA):
         A common start from a few block power rounds, or random ones at each site as in the paper, or given components.
     line_search : {"armijo", "wolfe"}, default="armijo"
         The condition that a step size must satisfy: Armijo's, or the strong Wolfe conditions.
+    direction : {"steepest", "conjugate"}, default="steepest"
+        Steepest descent as in the paper, or conjugate gradients as in Tan et al. (2019).
     retraction : {"qr", "polar"}, default="qr"
         How a step returns to the manifold.
     local_steps : int, default=5
@@ -99,6 +101,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         "lam2": [NON_NEGATIVE, "array-like"],
         "mu": [POSITIVE],
         "line_search": [StrOptions({"armijo", "wolfe"})],
+        "direction": [StrOptions({"steepest", "conjugate"})],
         "retraction": [StrOptions({"qr", "polar"})],
         "local_steps": [AT_LEAST_ONE],
         "local_tol": [POSITIVE],
@@ -117,6 +120,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         adaptive_rho: bool | None = None,
         init: Any = "warm",
         line_search: Literal["armijo", "wolfe"] = "armijo",
+        direction: Literal["steepest", "conjugate"] = "steepest",
         retraction: Literal["qr", "polar"] = "qr",
         local_steps: int = 5,
         local_tol: float = 0.05,
@@ -140,6 +144,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         self.adaptive_rho = adaptive_rho
         self.init = init
         self.line_search = line_search
+        self.direction = direction
         self.retraction = retraction
         self.local_steps = local_steps
         self.local_tol = local_tol
@@ -162,6 +167,7 @@ n_samples_, stop_reason_, rho_, constant_features_
             self.line_search,
             self.retraction,
             self.local_start,
+            self.direction,
         )
         lam1, lam2 = self._penalty("lam1", columns), self._penalty("lam2", columns)
         return fsspca(rounds, frame, plan, lam1, lam2, local, rng)

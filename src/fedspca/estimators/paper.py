@@ -10,7 +10,14 @@ from typing import Any
 
 BOTH: Mapping[str, Any] = {"rho": 1000.0, "init": "random", "deflation": "generalized", "finish": "qf"}
 SOLVED: Mapping[str, Any] = {"local_steps": 1000, "local_tol": 1e-8}  # of a round: the local minimum to seven digits
-WORKER: Mapping[str, Any] = {"mu": 1e-3, "line_search": "wolfe", "retraction": "qr", "local_start": "last", **SOLVED}
+WORKER: Mapping[str, Any] = {
+    "mu": 1e-3,
+    "line_search": "wolfe",
+    "direction": "steepest",
+    "retraction": "qr",
+    "local_start": "last",
+    **SOLVED,
+}
 
 
 def paper_settings(method: str, n_components: int) -> dict[str, Any]:

@@ -110,21 +110,25 @@ class Descent:
     search: LineSearch
     retraction: Retraction
     stay_in_complement: bool
+    conjugate: bool = False
 
 
 def descend_on_manifold(
     rows: DeflatedRows, problem: ReconstructionProblem, state: ConsensusState, how: Descent
 ) -> ConsensusState:
-    """Take a few steps of steepest descent on the manifold (Algorithm 3)."""
+    """Take a few steps of steepest descent, or of conjugate gradients, on the manifold (Algorithm 3)."""
     w, gram_w, step = state.w, state.gram_w, state.step
     value = problem.value(w, gram_w)
     previous: tuple[Array, Array] | None = None
+    last: tuple[Array, Array] | None = None  # the direction taken, and the steepest one, where it was taken
     steepest = 0.0
     for _ in range(how.steps):
         gradient = problem.gradient(w, gram_w)
         if how.stay_in_complement:
             gradient = project_out(rows.removed, gradient)
-        direction = -tangent_projection(w, gradient, rows.removed)
+        direction = steepest_direction = -tangent_projection(w, gradient, rows.removed)
+        if how.conjugate and last is not None:
+            direction = _conjugate(w, rows.removed, direction, *last, gradient)
         if how.stay_in_complement:  # w itself may lean on what was removed by a rounding error, which would grow
             direction = project_out(rows.removed, direction)
         slope = float(np.vdot(gradient, direction))
@@ -132,7 +136,7 @@ def descend_on_manifold(
         if -slope <= how.tol**2 * steepest or -slope <= 1e-28 * float(np.vdot(gradient, gradient)):
             break
         step = _first_trial(w, direction, previous, step, problem.rho)
-        previous = (w, direction)
+        previous, last = (w, direction), (direction, steepest_direction)
         curve = _Curve(problem, w, gram_w, direction, rows.gram_product(direction), rows.removed, how.retraction)
         if how.search == "armijo":
             step = armijo(curve.value, value, slope, step)
@@ -140,6 +144,14 @@ def descend_on_manifold(
             step = strong_wolfe(curve.value_and_slope, value, slope, step)
         value, (_, w, gram_w, _) = curve.value(step), curve.point(step)
     return state._replace(w=w, gram_w=gram_w, step=step)
+
+
+def _conjugate(w: Array, removed: Array, steepest: Array, direction: Array, before: Array, gradient: Array) -> Array:
+    """Polak and Ribière's direction, the last one carried here by projection; the steepest where that rises."""
+    carried, old = tangent_projection(w, direction, removed), tangent_projection(w, before, removed)
+    beta = max(0.0, float(np.vdot(steepest, steepest - old)) / max(float(np.vdot(before, before)), 1e-300))
+    mixed = steepest + beta * carried
+    return mixed if float(np.vdot(gradient, mixed)) < 0 else steepest
 
 
 def _first_trial(w: Array, direction: Array, previous: tuple[Array, Array] | None, last: float, rho: float) -> float:

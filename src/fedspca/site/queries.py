@@ -164,6 +164,7 @@ def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
         search=cast("LineSearch", query.scalars["search"]),  # the question's form has checked both
         retraction=cast("Retraction", query.scalars["retraction"]),
         stay_in_complement=query.scalars["deflation"] == "orthogonal",
+        conjugate=query.scalars["direction"] == "conjugate",
     )
     orthonormal = not before.frame.removed.shape[1]
     problem = ReconstructionProblem(before.u, z, rho, query.arrays["lam1"], mu, orthonormal)
@@ -360,6 +361,7 @@ QUERIES: Mapping[str, Question] = {
             "search": frozenset({"armijo", "wolfe"}),
             "retraction": frozenset({"qr", "polar"}),
             "begin": frozenset({"last", "random"}),
+            "direction": frozenset({"steepest", "conjugate"}),
         },
         averaged=True,
     ),

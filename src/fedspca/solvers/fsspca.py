@@ -24,6 +24,7 @@ class LocalDescent:
     search: LineSearch
     retraction: Retraction
     begin: Literal["last", "random"]
+    direction: Literal["steepest", "conjugate"]
 
 
 def fsspca(
@@ -51,6 +52,7 @@ def fsspca(
                 "search": local.search,
                 "retraction": local.retraction,
                 "begin": local.begin,
+                "direction": local.direction,
             },
             lam=lam2[columns],
             lam1=lam1[columns],
