@@ -51,6 +51,7 @@ ELSEWHERE = {
     "linalg/cardinality/tuning.py": ("linalg/cardinality/test_joint.py", "numbers without logic"),
     "linalg/newton.py": ("solvers/exact/test_penalised.py", "the solver's optimality is asserted"),
     "linalg/symmetric.py": ("solvers/exact/test_whole.py", "the question's answer is packed so"),
+    "literature/base.py": ("contracts/literature.py", "every method inherits the contract"),
     "masking/messages.py": ("masking/test_party.py", "names of messages"),
     "report/record.py": ("report/test_page.py", "a part of the page"),
     "report/sections.py": ("report/test_page.py", "a part of the page"),

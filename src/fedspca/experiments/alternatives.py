@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedspca.experiments.data import standardised
 from fedspca.federation import Federation
+from fedspca.literature.grammenos import merged
 from fedspca.metrics import reconstruction_error
 from fedspca.site import Query
 from fedspca.solvers.asking import frame_arrays
@@ -43,12 +44,9 @@ def merged_svds(parts: list[Array], r: int, *, rank: int, means: str) -> Dense:
         joint = standardised(np.vstack(parts))
         cuts = np.cumsum([len(part) for part in parts])[:-1]
         local, rounds, extra = np.split(joint, cuts), 3, 8 * (2 * d + 2)
-    sketches = []
-    for part in local:
-        _, values, vectors = np.linalg.svd(part, full_matrices=False)
-        sketches.append(values[:rank, None] * vectors[:rank])
-    merged = np.linalg.svd(np.vstack(sketches), full_matrices=False)[2][:r]
-    return Dense(merged, rounds, 8 * min(rank, *(len(part) for part in parts)) * d + extra, extra)
+    sketches = [merged([part], rank) for part in local]
+    components = np.linalg.svd(np.vstack(sketches), full_matrices=False)[2][:r]
+    return Dense(components, rounds, 8 * min(rank, *(len(part) for part in parts)) * d + extra, extra)
 
 
 def _own_standard(part: Array) -> Array:
