@@ -105,13 +105,14 @@ class Beside:
         gains, weights = self.refit(support[None, :])
         return Column(support, weights[0], float(gains[0]))
 
-    def scores(self, column: Column) -> Array:
-        """A step along the gradient of the gain, long enough to be a power step."""
-        y = self.deflated[:, column.support] @ column.weights
+    def scores(self, supports: Index, weights: Array, gains: Array) -> Array:
+        """For each of m columns a step along the gradient of its gain, long enough to be a power step: (m, d)."""
+        y = (weights[:, None, :] @ self.deflated[supports])[:, 0]
         if self.alone or self.orthogonal:
             return np.asarray(y)
-        held = self.basis @ (self.basis[column.support].T @ column.weights)
-        return np.asarray(y / max(1.0 - float(held @ held), _HELD) + max(column.gain, 0.0) * held)
+        inside = np.einsum("mk,mkq->mq", weights, self.basis[supports])
+        left = np.maximum(1.0 - np.einsum("mq,mq->m", inside, inside), _HELD)
+        return np.asarray(y / left[:, None] + (np.maximum(gains, 0.0)[:, None] * inside) @ self.basis.T)
 
 
 def _projections(u: Array) -> Array:

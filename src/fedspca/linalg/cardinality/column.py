@@ -1,5 +1,7 @@
 """The search for one sparse column: starts from every feature that can still win, power steps, refits, swaps."""
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -52,9 +54,9 @@ def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = 
         ]
         found = _refitted(beside, np.unique(np.vstack([supports, *more]), axis=0), tuning)
     climbs = max(n, tuning.climbs if beside.alone else tuning.climbs // 3)
-    climbed = _distinct([climb(beside, column, tuning) for column in found[:climbs]])
-    known = {tuple(column.support) for column in climbed}
-    return (climbed + [column for column in found if tuple(column.support) not in known])[:n]
+    ended = _distinct(climbed(beside, found[:climbs], tuning))
+    known = {tuple(column.support) for column in ended}
+    return (ended + [column for column in found if tuple(column.support) not in known])[:n]
 
 
 def _starting(d: int, k: int, tuning: Tuning) -> int:
@@ -64,17 +66,72 @@ def _starting(d: int, k: int, tuning: Tuning) -> int:
 
 def climb(beside: Beside, column: Column, tuning: Tuning) -> Column:
     """Ascend from a refitted support: by power steps while they gain, then by swaps of two features."""
+    return climbed(beside, [column], tuning)[0]
+
+
+def climbed(beside: Beside, columns: list[Column], tuning: Tuning) -> list[Column]:
+    """Ascend from several refitted supports of one size at once, so that their eigenproblems are solved together."""
+    if not columns:
+        return []
+    points = _Points(
+        np.array([column.support for column in columns]),
+        np.array([column.weights for column in columns]),
+        np.array([column.gain for column in columns]),
+    )
+    moving = np.arange(len(columns))
     for _ in range(tuning.steps):
-        k = len(column.support)
-        scores = beside.scores(column)
-        proposed = heaviest(np.abs(scores)[None, :], k)
-        better = _better(beside, column, proposed) if (proposed[0] != column.support).any() else None
-        if better is None:
-            better = _better(beside, column, _promising_swaps(beside, column, scores, tuning.swaps))
-        if better is None:
+        here = points.at(moving)
+        scores = beside.scores(here.supports, here.weights, here.gains)
+        proposed = heaviest(np.abs(scores), here.supports.shape[1])
+        gained = _accepted(beside, points, moving, proposed[:, None, :], (proposed != here.supports).any(axis=1))
+        stuck = np.flatnonzero(~gained)
+        if len(stuck):
+            swaps = _promising_swaps(beside, here.at(stuck), scores[stuck], tuning.swaps)
+            gained[stuck] = _accepted(beside, points, moving[stuck], swaps, np.ones(len(stuck), dtype=bool))
+        moving = moving[gained]
+        if len(moving) > 1:  # where two have met, one goes on
+            moving = np.sort(moving[np.unique(points.supports[moving], axis=0, return_index=True)[1]])
+        if not len(moving):
             break
-        column = better
-    return column
+    return points.columns()
+
+
+class _Points(NamedTuple):
+    """Columns with supports of one size, one a row: supports (m, k), weights (m, k) and gains (m,)."""
+
+    supports: Index
+    weights: Array
+    gains: Array
+
+    def at(self, chosen: Index) -> "_Points":
+        return _Points(self.supports[chosen], self.weights[chosen], self.gains[chosen])
+
+    def columns(self) -> list[Column]:
+        return [
+            Column(support, x, float(gain))
+            for support, x, gain in zip(self.supports, self.weights, self.gains, strict=True)
+        ]
+
+
+def _accepted(beside: Beside, points: _Points, at: Index, trials: Index, worth: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Replace points by the best of their trials (m, n, k), where that gains: which of them were.
+
+    Only those ``worth`` it are looked at.
+    """
+    gained = np.zeros(len(at), dtype=bool)
+    n, k = trials.shape[1:]
+    tried = np.flatnonzero(worth) if n else np.zeros(0, dtype=np.intp)
+    if not len(tried):
+        return gained
+    gains, weights = beside.refit(trials[tried].reshape(-1, k))
+    gains, weights = gains.reshape(-1, n), weights.reshape(-1, n, k)
+    for row, i in enumerate(tried):
+        won, before = _winner(gains[row], trials[i]), points.gains[at[i]]
+        if gains[row, won] > before + _GAIN * abs(before):
+            points.supports[at[i]], points.weights[at[i]] = trials[i, won], weights[row, won]
+            points.gains[at[i]] = gains[row, won]
+            gained[i] = True
+    return gained
 
 
 def best_replacement(beside: Beside, support: Index, feature: int) -> Column | None:
@@ -82,10 +139,22 @@ def best_replacement(beside: Beside, support: Index, feature: int) -> Column | N
     outside = np.ones(len(beside.s), dtype=bool)
     outside[support] = False
     others = np.flatnonzero(outside)
-    if not len(others):
-        return None
     kept = np.repeat(support[support != feature][None, :], len(others), axis=0)
-    supports = np.sort(np.hstack([kept, others[:, None]]), axis=1)
+    return _best_of(beside, np.hstack([kept, others[:, None]]))
+
+
+def best_entry(beside: Beside, support: Index, feature: int) -> Column | None:
+    """The best column with a feature in the place of one that is there."""
+    entered = np.repeat(support[None, :], len(support), axis=0)
+    np.fill_diagonal(entered, feature)
+    return _best_of(beside, entered)
+
+
+def _best_of(beside: Beside, supports: Index) -> Column | None:
+    """The best of some supports, refitted; None where none has anything to offer."""
+    if not supports.size:
+        return None
+    supports = np.sort(supports, axis=1)
     gains, weights = beside.refit(supports)
     at = _winner(gains, supports)
     return Column(supports[at], weights[at], float(gains[at])) if np.isfinite(gains[at]) else None
@@ -139,17 +208,6 @@ def _refitted(beside: Beside, supports: Index, tuning: Tuning) -> list[Column]:
     return [Column(supports[at], weights[at], float(gains[at])) for at in order]
 
 
-def _better(beside: Beside, column: Column, supports: Index) -> Column | None:
-    """The best of some supports, if it gains."""
-    if not len(supports):
-        return None
-    gains, weights = beside.refit(supports)
-    at = _winner(gains, supports)
-    if not gains[at] > column.gain + _GAIN * abs(column.gain):
-        return None
-    return Column(supports[at], weights[at], float(gains[at]))
-
-
 def _winner(gains: Array, supports: Index) -> int:
     """The position of the largest gain; of gains that are equal up to ``TIE``, that with the lowest features."""
     top = float(gains.max())
@@ -157,33 +215,33 @@ def _winner(gains: Array, supports: Index) -> int:
     return int(min(tied, key=lambda at: tuple(supports[at])) if len(tied) > 1 else tied[0])
 
 
-def _promising_swaps(beside: Beside, column: Column, scores: Array, n: int) -> Index:
-    """The n supports with one feature exchanged that promise most.
+def _promising_swaps(beside: Beside, points: _Points, scores: Array, n: int) -> Index:
+    """For each of m points the n supports with one feature exchanged that promise most: (m, n, k).
 
     With entry i of x gone and feature j let in, the best combination of what is left and of the new coordinate is an
     eigenproblem of order two, from figures at hand, as if the span of the others were out of reach.
     """
-    s, (support, x, gain) = beside.deflated, column
-    outside = np.ones(len(s), dtype=bool)
-    outside[support] = False
-    rest = np.flatnonzero(outside)
-    if not len(rest):
-        return np.empty((0, len(support)), dtype=np.intp)
+    s, (supports, x, gains) = beside.deflated, points
+    m, k = supports.shape
+    d = len(s)
+    if k == d:
+        return np.empty((m, 0, k), dtype=np.intp)
+    own, rows = s.diagonal(), np.arange(m)[:, None]
     weight = np.minimum(x * x, 1.0 - 1e-12)
     left = 1.0 - weight
-    own = s.diagonal()
-    kept = (gain - 2.0 * x * scores[support] + weight * own[support]) / left
-    cross = (scores[rest] - x[:, None] * s[support[:, None], rest]) / np.sqrt(left)[:, None]
-    if len(support) == 1:
-        kept, cross = np.zeros(1), np.zeros((1, len(rest)))
-    half = 0.5 * (kept[:, None] - own[rest])
-    promised = own[rest] + half + np.sqrt(half * half + cross * cross)
-    n = min(n, promised.size)
-    chosen = np.argpartition(promised, promised.size - n, axis=None)[promised.size - n :]
-    gone, come = np.divmod(np.sort(chosen), len(rest))
-    swapped = np.repeat(support[None, :], n, axis=0)
-    swapped[np.arange(n), gone] = rest[come]
-    swapped.sort(axis=1)
+    kept = (gains[:, None] - 2.0 * x * scores[rows, supports] + weight * own[supports]) / left
+    cross = (scores[:, None, :] - x[:, :, None] * s[supports]) / np.sqrt(left)[:, :, None]
+    if k == 1:
+        kept, cross = np.zeros_like(kept), np.zeros_like(cross)
+    half = 0.5 * (kept[:, :, None] - own)
+    promised = own + half + np.sqrt(half * half + cross * cross)
+    np.put_along_axis(promised, np.broadcast_to(supports[:, None, :], (m, k, k)), -np.inf, axis=2)
+    n, promised = min(n, k * (d - k)), promised.reshape(m, -1)
+    chosen = np.sort(np.argpartition(promised, promised.shape[1] - n, axis=1)[:, promised.shape[1] - n :], axis=1)
+    gone, come = np.divmod(chosen, d)
+    swapped = np.repeat(supports[:, None, :], n, axis=1)
+    np.put_along_axis(swapped, gone[:, :, None], come[:, :, None], axis=2)
+    swapped.sort(axis=2)
     return swapped
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside, Column
-from fedspca.linalg.cardinality.column import best_columns, best_replacement, climb, lowest
+from fedspca.linalg.cardinality.column import best_columns, best_entry, best_replacement, climb, lowest
 from fedspca.linalg.cardinality.polish import (
     Fit,
     captured,
@@ -90,14 +90,16 @@ def _powered(s: Array, w: Array, k: Counts, steps: int) -> Fit:
 def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> list[Fit]:
     """Points to begin from: columns by deflation, and out of a pool of supports; for orthogonal ones what is near."""
     cut = [_cut(w, k) for w in dense]
-    free = _beam(s, k, False, tuning) + _pooled(s, k, cut, tuning)
+    alone = Beside(s, np.zeros((len(s), 0)), orthogonal)
+    single = best_columns(alone, k[0], tuning, n=tuning.beam)  # any of them may be the first, whatever comes after
+    free = _beam(s, k, False, tuning, single) + _pooled(s, k, cut, tuning, single)
     if not orthogonal:
         return _best(free, 2 * tuning.beam)
     near = [nearest_orthogonal(s, w, rough=True) for w in [fit.w for fit in _best(free, 2 * tuning.beam)] + cut]
-    return _best(_beam(s, k, True, tuning) + [fit for fit in near if fit is not None], 2 * tuning.beam)
+    return _best(_beam(s, k, True, tuning, single) + [fit for fit in near if fit is not None], 2 * tuning.beam)
 
 
-def _pooled(s: Array, k: Counts, cut: list[Array], tuning: Tuning) -> list[Fit]:
+def _pooled(s: Array, k: Counts, cut: list[Array], tuning: Tuning, single: list[Column]) -> list[Fit]:
     """Columns out of a pool: any of its supports first, then those that add most beside what is there.
 
     The pool holds the supports of the dense starts, cut off, and of the best single columns.
@@ -107,8 +109,8 @@ def _pooled(s: Array, k: Counts, cut: list[Array], tuning: Tuning) -> list[Fit]:
         return []
     alone = Beside(s, np.zeros((d, 0)), orthogonal=False)
     given = [np.flatnonzero(column) for w in cut for column in w.T]
-    single = [column.support for column in best_columns(alone, size, tuning, n=tuning.beam)]
-    pool = np.unique([support for support in given + single if len(support) == size], axis=0)[: tuning.pool]
+    supports = given + [column.support for column in single]
+    pool = np.unique([support for support in supports if len(support) == size], axis=0)[: tuning.pool]
     points = []
     for support in pool:
         w, variance = _with(np.zeros((d, 1)), 0, alone.column(support)), 0.0
@@ -124,17 +126,16 @@ def _pooled(s: Array, k: Counts, cut: list[Array], tuning: Tuning) -> list[Fit]:
     return _best(points, tuning.beam)
 
 
-def _beam(s: Array, k: Counts, orthogonal: bool, tuning: Tuning) -> list[Fit]:
+def _beam(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, single: list[Column]) -> list[Fit]:
     """Columns one after another, each beside those before it; several ways are kept at a time."""
-    kept = [Fit(np.zeros((len(s), 0)), 0.0)]
-    for j, kj in enumerate(k):
-        width = max(tuning.beam // 2, 1) if j else tuning.beam
+    kept = _best([Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain) for column in single], tuning.beam)
+    for j, kj in enumerate(k[1:], start=1):
         longer = []
         for w, variance in kept:
             beside = Beside(s, orthonormal_basis(w), orthogonal)
             longer += [
                 Fit(_with(np.hstack([w, np.zeros((len(s), 1))]), j, column), variance + column.gain)
-                for column in best_columns(beside, kj, tuning, n=tuning.branches if j else width)
+                for column in best_columns(beside, kj, tuning, n=tuning.branches)
             ]
         if not longer:  # nothing is left to gain: any column that is orthogonal to the others will do
             longer = [Fit(np.hstack([w, _leftover(s, w, kj, orthogonal)]), variance) for w, variance in kept]
@@ -202,7 +203,7 @@ def _handed_over(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning
 
 
 def _handover(s: Array, fit: Fit, i: int, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
-    """The best of: column i without one of its features, and then each other column in turn, and then i, updated."""
+    """The best of: column i without one of its features, and each other column in turn with that feature."""
     best = fit
     beside = Beside(s, orthonormal_basis(np.delete(fit.w, i, axis=1)), orthogonal)
     support = np.flatnonzero(fit.w[:, i])
@@ -215,15 +216,13 @@ def _handover(s: Array, fit: Fit, i: int, k: Counts, orthogonal: bool, tuning: T
             if j == i or fit.w[feature, j]:
                 continue
             others = orthonormal_basis(np.delete(w, j, axis=1))
-            there = Beside(s, others, orthogonal)
-            support_j = np.flatnonzero(fit.w[:, j])
-            mine = there.column(support_j) if len(support_j) else None
-            if mine is None or not np.isfinite(mine.gain):
+            there, variance = Beside(s, others, orthogonal), float(np.vdot(others, s @ others))
+            took = best_entry(there, np.flatnonzero(fit.w[:, j]), int(feature))
+            if took is None or variance + took.gain <= best.variance * tuning.near:
                 continue
-            took = climb(there, mine, tuning)
-            value = float(np.vdot(others, s @ others)) + took.gain
-            if value > best.variance:
-                best = Fit(_with(w.copy(), j, took), value)
+            took = climb(there, took, tuning)
+            if variance + took.gain > best.variance:
+                best = Fit(_with(w.copy(), j, took), variance + took.gain)
     return best
 
 

@@ -44,6 +44,8 @@ class Tuning:
         Pairs of columns that are given up and found anew, in the last solution.
     handovers : bool
         Whether features may be handed from one column to another, and be swapped with all columns refitted.
+    near : float
+        A column that takes over a feature goes on by swaps if all capture this share of the best variance by then.
     few : int
         Features that may enter a column, and as many that may leave it, whose swaps are then weighed.
     rotations : int
@@ -68,6 +70,7 @@ class Tuning:
     finalists: int = 2
     pairs: int = 3
     handovers: bool = True
+    near: float = 0.99
     few: int = 6
     rotations: int = 8
     entries: int = 24
@@ -78,10 +81,11 @@ class Tuning:
         plain = cls()
         eigenproblem = max(1.0, (k / 16.0) ** 3)  # in units of a small one
         fewer = max(1.0, (r - 1) / 2.0)
+        most_climbs = plain.climbs if r > 1 else 4 * plain.climbs  # which are all that one component takes
         made = replace(
             plain,
             refits=max(2, int(plain.refits / eigenproblem)),
-            climbs=max(1, int(plain.climbs / max(1.0, eigenproblem / 8.0, fewer / 2.0))),
+            climbs=max(1, int(most_climbs / max(1.0, eigenproblem / 8.0, fewer / 2.0))),
             swaps=max(2, int(plain.swaps / eigenproblem)),
             steps=max(4, int(plain.steps / max(1.0, eigenproblem / 8.0))),
             beam=max(2, int(plain.beam / fewer)),
