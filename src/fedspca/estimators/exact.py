@@ -1,6 +1,8 @@
 """ExactSPCA: the pooled optimum in about ten rounds."""
 
 import json
+import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -100,6 +102,9 @@ class ExactSPCA(FederatedSparsePCA):
         First-order residual of the pooled problem, relative to its gradient, at which ``lam`` is solved.
     max_rounds : int, default=30
         The most rounds, centring and scaling apart.
+    max_seconds : float, optional
+        Time after which no round and no step of a search begins, once there are loadings. The fit then ends with the
+        best of them, and says so: ``stop_reason_`` is ``MAX_SECONDS``. What is found then hangs on the machine.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the first directions and of the rotations.
     callbacks : list of callables, optional
@@ -192,6 +197,7 @@ class ExactSPCA(FederatedSparsePCA):
         "folds": [Integral, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_rounds": [AT_LEAST_ONE],
+        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "random_state": ["random_state", np.random.Generator],
         "callbacks": [list, tuple, None],
         "verbose": ["verbose"],
@@ -214,6 +220,7 @@ class ExactSPCA(FederatedSparsePCA):
         folds: int | None = None,
         tol: float = 1e-6,
         max_rounds: int = 30,
+        max_seconds: float | None = None,
         random_state: Any = 0,
         callbacks: Sequence[Callable[[Round], object]] | None = None,
         verbose: int = 0,
@@ -232,6 +239,7 @@ class ExactSPCA(FederatedSparsePCA):
         self.folds = folds
         self.tol = tol
         self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
@@ -370,7 +378,16 @@ class ExactSPCA(FederatedSparsePCA):
         state = loop.reopen(state, self.max_rounds)
         save = None if on_state is None else lambda loop_state: on_state(ExactState(settings, moments, loop_state))
         lam = self._penalty()
-        state = run(rounds, moments.frame, problem, state, precision=self.precision, lam=lam, on_state=save)
+        state = run(
+            rounds,
+            moments.frame,
+            problem,
+            state,
+            precision=self.precision,
+            lam=lam,
+            on_state=save,
+            max_seconds=self._seconds,
+        )
         self.state_ = ExactState(settings, moments, state)
         w, product = loop.solution(state)
         found = self._ordered(w, product)
@@ -412,7 +429,8 @@ class ExactSPCA(FederatedSparsePCA):
         """Search S, and set what only this method knows."""
         problem = self._problem()
         begun = self._begin(moments, problem, rng)
-        solved = whole.solve(s, problem, begun, seconds=float(self.proof_seconds))
+        deadline = time.monotonic() + self._seconds
+        solved = whole.solve(s, problem, begun, seconds=float(self.proof_seconds), deadline=deadline)
         state = whole.known(s, problem, begun, solved)
         found = self._ordered(*loop.solution(state))
         self.certificate_ = None if self.lam is None else solved.certificate
@@ -420,6 +438,11 @@ class ExactSPCA(FederatedSparsePCA):
         self._set_bound(found, solved.bound, solved.dense * (1.0 + 1e-9))
         self._conclude(state)
         return found, state
+
+    @property
+    def _seconds(self) -> float:
+        """How long a search may take."""
+        return math.inf if self.max_seconds is None else float(self.max_seconds)
 
     def _set_bound(self, found: Found, bound: float | None, dense: float) -> None:
         """Set the bound, dense PCA's where there is no other, and the gap."""
@@ -494,7 +517,7 @@ class ExactSPCA(FederatedSparsePCA):
         )
         warn_caller(
             f"ExactSPCA stopped after {state.round} rounds{reached}: {self.stop_reason_.value}. "
-            "Try more rounds (max_rounds), a larger tol, or precision='float64'.",
+            "Try more rounds (max_rounds), more time (max_seconds), a larger tol, or precision='float64'.",
             ConvergenceWarning,
         )
 

@@ -222,7 +222,7 @@ def test_backward_elimination_leaves_nothing_to_eliminate():
     fit = fewest_nonzeros(s, 2, target, tuning=Tuning().lighter(), starts=[vectors[:, -2:]])
     assert fit is not None
     assert fit.variance >= target
-    assert np.count_nonzero(eliminated(s, fit, target, Tuning.entries).w) == np.count_nonzero(fit.w)
+    assert np.count_nonzero(eliminated(s, fit, target, Tuning()).w) == np.count_nonzero(fit.w)
     for k in range(1, 12):
         alike = best_loadings(s, (k, k), orthogonal=True, tuning=Tuning())
         if alike.variance >= target:

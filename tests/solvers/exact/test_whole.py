@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.exceptions import ConvergenceWarning
 
 from fedspca import ExactSPCA, LocalFederation, Policy, Site, SiteRefusal, SparsePCAModel
 from fedspca.federation.covariance import CovarianceFederation
@@ -140,7 +141,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize(("r", "k"), [(1, 2), (1, 5), (2, 4), (3, 4)])
+@pytest.mark.parametrize(("r", "k"), [(1, 2), (1, 5), (2, 4), (3, 4), (5, 2)])
 def test_the_answer_does_not_hang_on_rounding(r, k):
     def fitted(rows, sites=None):
         return ExactSPCA(r, n_nonzero=k, scale=True, proof_seconds=0.0).fit(rows, sites=sites).components_
@@ -148,6 +149,30 @@ def test_the_answer_does_not_hang_on_rounding(r, k):
     plain = fitted(WINE)
     for name, vary in VARIANTS.items():
         assert np.abs(fitted(*vary(WINE)) - plain).max() < 1e-8, name
+
+
+@pytest.mark.parametrize("asked", [{"n_nonzero": 4, "orthogonal": False}, {"lam": 90.0}, {"variance_kept": 0.7}])
+def test_nor_does_it_in_any_other_mode(asked):
+    def fitted(rows, sites=None):
+        return ExactSPCA(2, scale=True, proof_seconds=0.0, **asked).fit(rows, sites=sites).components_
+
+    plain = fitted(WINE)
+    for name in ("ten sites", "noise"):
+        varied = fitted(*VARIANTS[name](WINE))
+        assert np.array_equal(varied != 0, plain != 0), name
+        assert np.abs(varied - plain).max() < 1e-8, name
+
+
+@pytest.mark.parametrize("search", ["thorough", "products"])
+@pytest.mark.parametrize("asked", [{"n_nonzero": 4}, {"lam": 300.0}, {"variance_kept": 0.8}])
+def test_a_fit_that_runs_out_of_time_ends_with_what_it_has_and_says_so(asked, search):
+    with pytest.warns(ConvergenceWarning, match="time is spent"):
+        model = ExactSPCA(3, scale=True, max_seconds=1e-9, search=search, proof_seconds=0.0, **asked).fit(WDBC)
+    assert model.stop_reason_ is StopReason.MAX_SECONDS
+    assert not model.converged_
+    assert np.abs(model.components_ @ model.components_.T - np.eye(3)).max() < 1e-9
+    if "n_nonzero" in asked:
+        assert (np.count_nonzero(model.components_, axis=1) <= 4).all()
 
 
 def test_seeds_do_not_matter():

@@ -24,20 +24,20 @@ def fewest_nonzeros(s: Array, r: int, target: float, *, tuning: Tuning, starts: 
     alike = _alike(s, r, target, tuning, max((_longest(fit) for fit in feasible), default=len(s)))
     if alike is not None:
         feasible.append(alike)
-    return min((eliminated(s, fit, target, tuning.entries) for fit in feasible), key=_sparsest_first, default=None)
+    return min((eliminated(s, fit, target, tuning) for fit in feasible), key=_sparsest_first, default=None)
 
 
-def eliminated(s: Array, fit: Fit, target: float, entries: int) -> Fit:
+def eliminated(s: Array, fit: Fit, target: float, tuning: Tuning) -> Fit:
     """Backward elimination: leave out entries while what is left, refitted, captures the target.
 
     Many go at a time while that succeeds; in the end one by one.
     """
     size = max(1, int(np.count_nonzero(fit.w)) // 8)
-    while True:
+    while not tuning.late:
         order = _by_loss(s, fit.w)
         fewer = _without(s, fit.w, order[:size], target) if len(order) > size else None
         if fewer is None and size == 1:
-            tried = (_without(s, fit.w, order[at : at + 1], target) for at in range(1, min(entries, len(order))))
+            tried = (_without(s, fit.w, order[at : at + 1], target) for at in range(1, min(tuning.entries, len(order))))
             fewer = next((one for one in tried if one is not None), None)
             if fewer is None:
                 return fit
@@ -45,6 +45,7 @@ def eliminated(s: Array, fit: Fit, target: float, entries: int) -> Fit:
             size = max(1, size // 2)
         else:
             fit = fewer
+    return fit
 
 
 def _without(s: Array, w: Array, entries: Index, target: float) -> Fit | None:
@@ -68,7 +69,7 @@ def _by_loss(s: Array, w: Array) -> Index:
 def _alike(s: Array, r: int, target: float, tuning: Tuning, most: int) -> Fit | None:
     """Loadings with the fewest non-zeros a column, all columns alike, that capture the target, by bisection."""
     found, low, high = None, 0, min(most, len(s))
-    while low + 1 < high or (found is None and low < high):
+    while not tuning.late and (low + 1 < high or (found is None and low < high)):
         k = max(low + 1, (low + high) // 2) if found is not None or low else high
         fit = best_loadings(s, (k,) * r, orthogonal=True, tuning=tuning)
         if fit.variance >= target:

@@ -147,6 +147,8 @@ def _swept(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning, *, s
     """Update columns in turn, then all together on their supports, until nothing gains."""
     fit = _refit(s, fit, orthogonal)
     for _ in range(sweeps):
+        if tuning.late:
+            break
         before = fit.variance
         for j in range(len(k)):
             fit = _updated(s, fit, j, k[j], orthogonal, tuning, everywhere=sweeps > 1)
@@ -195,6 +197,8 @@ def _handed_over(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning
     A feature that two columns want stays with the one that was found first: sweeps alone cannot hand it over.
     """
     for _ in range(tuning.sweeps):
+        if tuning.late:
+            break
         better = max((_handover(s, fit, i, k, orthogonal, tuning) for i in range(len(k))), key=lambda one: one.variance)
         if better.variance <= fit.variance * (1.0 + _GAIN):
             break
@@ -232,6 +236,8 @@ def _swapped(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) ->
     Columns whose supports overlap answer to each other: what a swap is worth shows only once all have moved.
     """
     for _ in range(tuning.sweeps):
+        if tuning.late:
+            break
         refitted = [_refitted(s, w, orthogonal) for w in _promising_swaps(s, fit.w, tuning.swaps, tuning.few)]
         best = max((one for one in refitted if one is not None), key=lambda one: one.variance, default=fit)
         if best.variance <= fit.variance * (1.0 + _GAIN):
@@ -273,6 +279,8 @@ def _exchanged(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) 
     if len(k) == 2:  # they have been found so
         return fit
     for pair in islice(combinations(range(len(k)), 2), tuning.pairs):
+        if tuning.late:
+            break
         better = _pair(s, fit, pair, k, orthogonal, tuning)
         if better.variance > fit.variance * (1.0 + _GAIN):
             fit = _swept(s, better, k, orthogonal, tuning, sweeps=tuning.sweeps)

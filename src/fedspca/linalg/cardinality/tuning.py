@@ -1,5 +1,7 @@
 """How much a search of S does, and how a proof spends its time. ``python -m benchmarks optima`` set every number."""
 
+import math
+import time
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -52,6 +54,8 @@ class Tuning:
         Rotations of the leading eigenvectors, beside themselves and varimax, whose supports enter the pool.
     entries : int
         Entries that elimination tries to leave out, by what that costs to first order, before it ends.
+    deadline : float
+        When, by ``time.monotonic()``, no further move is tried: the best by then is the answer.
     """
 
     first_wave: int = 8
@@ -74,6 +78,12 @@ class Tuning:
     few: int = 6
     rotations: int = 8
     entries: int = 24
+    deadline: float = math.inf
+
+    @property
+    def late(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.monotonic() > self.deadline
 
     @classmethod
     def for_size(cls, d: int, k: int, r: int) -> Self:

@@ -31,7 +31,7 @@ def run(
 ) -> State:
     """Ask and advance until the state says stop. ``on_state`` sees every state, so that it can be saved.
 
-    No round begins after ``max_seconds``; what is best by then is the answer.
+    Once there is a point, no round begins after ``max_seconds``; what is best by then is the answer.
     """
     begin = perf_counter()
     while state.stopped is None:
@@ -39,7 +39,7 @@ def run(
         _report(rounds, state, lam)
         if rounds.stop_requested and state.stopped is None:
             state = replace(state, stopped=StopReason.CALLBACK)
-        if perf_counter() - begin > max_seconds and state.stopped is None:
+        if perf_counter() - begin > max_seconds and state.stopped is None and state.incumbent is not None:
             state = replace(state, stopped=StopReason.MAX_SECONDS)
         if on_state is not None:
             on_state(state)

@@ -56,12 +56,14 @@ def search(
     found.sort(key=lambda s: s.objective)
     alone = _alone(q, lam, tuning)
     for _ in range(tuning.exchanges):
+        if tuning.late:
+            break
         better = _exchanged(q, lam, found[0], alone, tuning)
         found = sorted(better + found, key=lambda s: s.objective)
         if not better or better[0] is not found[0]:
             break
     found = distinct(found)
-    return [_solved(q, lam, found[0], tol), *found[1:]]
+    return [found[0] if tuning.late else _solved(q, lam, found[0], tol), *found[1:]]
 
 
 def distinct(solutions: list[L1Solution], *, within: float = 1e-4) -> list[L1Solution]:
@@ -84,7 +86,12 @@ def _from_split(q: Quadratic, lam: Array, starts: Array, tuning: PenalisedTuning
     if 0 not in order:  # the first is solved whatever its rank: many columns settle late
         order[-1] = 0
     points = (starts[i] if before[i] < rough.values[i] else _sparse(rough.w[i], rough.z[i]) for i in order)
-    return [minimise(q, lam, w, tol=tuning.rough, max_iter=tuning.steps) for w in points]
+    solved = []
+    for w in points:
+        solved.append(minimise(q, lam, w, tol=tuning.rough, max_iter=tuning.steps))
+        if tuning.late:
+            break
+    return solved
 
 
 def _sparse(w: Array, z: Array) -> Array:

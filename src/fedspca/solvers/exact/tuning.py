@@ -4,6 +4,8 @@
 variance, ``python -m benchmarks basins`` of the penalised one. Tolerances of the mathematics stand beside it instead.
 """
 
+import math
+import time
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -153,6 +155,8 @@ class PenalisedTuning:
         Residual below which the support is all but found.
     alike : float
         Cosine beyond which two columns are taken for one.
+    deadline : float
+        When, by ``time.monotonic()``, no further start is solved: the best by then is the answer.
     """
 
     features: int = 150
@@ -178,6 +182,12 @@ class PenalisedTuning:
     entering: float = 0.8
     settled: float = 1e-4
     alike: float = 0.99
+    deadline: float = math.inf
+
+    @property
+    def late(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.monotonic() > self.deadline
 
     def at(self, d: int, r: int) -> Self:
         """The same for d features in sight and r components, as much as these are worth."""

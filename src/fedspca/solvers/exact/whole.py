@@ -1,5 +1,7 @@
 """The three problems where S is known as a whole: one sum, and no round after it."""
 
+import math
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,7 +74,7 @@ def ask(federation: Federation, frame: Frame, precision: str) -> Array:
     return unpack(federation.sum(query)["gram"].astype(np.float64, copy=False))
 
 
-def solve(s: Array, problem: Problem, state: State, *, seconds: float) -> Solved:
+def solve(s: Array, problem: Problem, state: State, *, seconds: float, deadline: float = math.inf) -> Solved:
     """Solve any of the three problems on S. Features that do not vary take no part.
 
     Parameters
@@ -85,6 +87,8 @@ def solve(s: Array, problem: Problem, state: State, *, seconds: float) -> Solved
         How the rounds begin: the penalised problem takes them, each answered from S.
     seconds : float
         How long a proof may take; 0 leaves it out.
+    deadline : float
+        When, by ``time.monotonic()``, the search ends with what it has.
     """
     varying = np.flatnonzero(s.diagonal() > 0.0)
     part = s if len(varying) == len(s) else s[np.ix_(varying, varying)]
@@ -92,11 +96,11 @@ def solve(s: Array, problem: Problem, state: State, *, seconds: float) -> Solved
     values, basis = leading(part, r)
     bound: float | None
     if isinstance(problem, Cardinality):
-        w, stopped, bound = _cardinality(part, problem, basis, seconds)
+        w, stopped, bound = _cardinality(part, problem, basis, seconds, deadline)
     elif isinstance(problem, VarianceKept):
-        w, stopped, bound = _variance_kept(part, problem, float(values.sum()), basis, seconds)
+        w, stopped, bound = _variance_kept(part, problem, float(values.sum()), basis, seconds, deadline)
     else:
-        w, stopped, bound, certificate = _by_rounds(s, problem, state, seconds)
+        w, stopped, bound, certificate = _by_rounds(s, problem, state, seconds, deadline)
         return Solved(w, stopped, bound, scatter(basis, varying, len(s)), float(values.sum()), certificate)
     return Solved(scatter(w, varying, len(s)), stopped, bound, scatter(basis, varying, len(s)), float(values.sum()))
 
@@ -120,30 +124,38 @@ def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
     return replace(state, model=model, asked=asked, candidates=(), incumbent=best, round=1, stopped=solved.stopped)
 
 
-def _cardinality(s: Array, problem: Cardinality, basis: Array, seconds: float) -> tuple[Array, StopReason, float]:
+def _cardinality(
+    s: Array, problem: Cardinality, basis: Array, seconds: float, deadline: float
+) -> tuple[Array, StopReason, float]:
     k = tuple(min(kj, len(s)) for kj in problem.k)
-    tuning = Tuning.for_size(len(s), max(k), len(k))
+    tuning = replace(Tuning.for_size(len(s), max(k), len(k)), deadline=deadline)
     starts = _turned(basis, tuning.rotations)
     fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
+    ended = _ended(deadline)
     certificate = certify(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
-    stopped = StopReason.PROVED if certificate.proved else StopReason.STATIONARY
+    stopped = StopReason.PROVED if certificate.proved else ended
     return certificate.fit.w, stopped, certificate.bound
 
 
 def _variance_kept(
-    s: Array, problem: VarianceKept, dense: float, basis: Array, seconds: float
+    s: Array, problem: VarianceKept, dense: float, basis: Array, seconds: float, deadline: float
 ) -> tuple[Array, StopReason, float | None]:
     r, target = basis.shape[1], problem.share * dense * (1.0 - 1e-10)
     turned = _turned(basis, 0)
     sparse = [sparsest(DenseQuadratic(s), w, target, problem.tuning.to_the_end()) for w in turned]
     starts = [w for w in sparse if w is not None] or turned
     longest = max(int(np.count_nonzero(w, axis=0).max()) for w in starts)
-    tuning = Tuning.for_size(len(s), longest, r).lighter()
+    tuning = replace(Tuning.for_size(len(s), longest, r).lighter(), deadline=deadline)
     fit = fewest_nonzeros(s, r, target, tuning=tuning, starts=starts) or Fit(basis, dense)
-    bound = None
+    ended, bound = _ended(deadline), None
     if 16 * seconds_for(len(s)) <= seconds:
         bound = max(several_bound(s, r, float(np.count_nonzero(fit.w) - r)), fit.variance)
-    return fit.w, StopReason.STATIONARY, bound
+    return fit.w, ended, bound
+
+
+def _ended(deadline: float) -> StopReason:
+    """Why a search ended: nothing better was in sight, or there was no time to look."""
+    return StopReason.MAX_SECONDS if time.monotonic() > deadline else StopReason.STATIONARY
 
 
 def _turned(basis: Array, n: int) -> list[Array]:
@@ -152,12 +164,16 @@ def _turned(basis: Array, n: int) -> list[Array]:
 
 
 def _by_rounds(
-    s: Array, problem: Problem, state: State, seconds: float
+    s: Array, problem: Problem, state: State, seconds: float, deadline: float
 ) -> tuple[Array, StopReason, float | None, float]:
     """The usual rounds, each answered from S: they cost nobody anything, so that more of them are allowed."""
     state = replace(state, max_rounds=max(state.max_rounds, _FREE_ROUNDS))
+    if isinstance(problem, Penalised):
+        problem = replace(problem, tuning=replace(problem.tuning, deadline=deadline))
     while state.stopped is None:
         state = advance(problem, state, s @ question(state))
+        if state.stopped is None and state.incumbent is not None and time.monotonic() > deadline:
+            state = replace(state, stopped=StopReason.MAX_SECONDS)
     w, product = solution(state)
     bound = None
     if isinstance(problem, Penalised) and 16 * seconds_for(len(s)) <= seconds:
