@@ -370,10 +370,11 @@ def _coordinates(s: Array, r: int) -> Array:
 
 def _cut(w: Array, k: Counts) -> Array:
     """The k_j largest entries of each column, of unit norm."""
-    z = np.zeros_like(w)
-    for j, kj in enumerate(k):
-        top = heaviest(np.abs(w[:, j])[None, :], kj)[0]
-        z[top, j] = w[top, j]
+    z, sizes = np.zeros_like(w), np.abs(w.T)
+    for kj in set(k):
+        of_it = [j for j, other in enumerate(k) if other == kj]
+        for j, top in zip(of_it, heaviest(sizes[of_it], kj), strict=True):
+            z[top, j] = w[top, j]
     return np.asarray(z / np.maximum(np.linalg.norm(z, axis=0), 1e-300))
 
 

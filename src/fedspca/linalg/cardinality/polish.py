@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.newton import Surrogate, polish
 from fedspca.linalg.quadratic import DenseQuadratic
-from fedspca.linalg.small import eigenpairs
+from fedspca.linalg.small import eigenpairs, largest_eigenpairs
 from fedspca.linalg.sparse_stiefel import retract
 
 Array = NDArray[np.float64]
@@ -16,6 +16,7 @@ Index = NDArray[np.intp]
 
 _NEWTON_TOL, _NEWTON_STEPS = 1e-11, 40
 _ROUGH_TOL, _ROUGH_STEPS = 1e-4, 3
+_ORTHONORMAL = 1e-15  # what rounding leaves of w' w - I where supports are apart
 _STILL, _SWEEPS = 1e-14, 300  # a sweep that gains less, of the variance, is the last
 _ROUGH_STILL, _ROUGH_SWEEPS = 1e-5, 4  # where points are only to be ranked
 
@@ -39,7 +40,10 @@ def orthonormal_basis(w: Array) -> Array:
         return w
     if w.shape[1] == 1:
         return np.asarray(w / np.linalg.norm(w))
-    values, vectors = eigenpairs(w.T @ w)
+    gram = w.T @ w
+    if float(np.abs(gram - np.eye(len(gram))).max()) < _ORTHONORMAL:
+        return w
+    values, vectors = eigenpairs(gram)
     keep = values > 1e-12 * values[-1]
     return np.asarray(np.linalg.qr(w @ (vectors[:, keep] / np.sqrt(values[keep])))[0])
 
@@ -50,8 +54,25 @@ def captured(s: Array, w: Array) -> float:
     return float(np.vdot(basis, s @ basis))
 
 
+def refit_apart(s: Array, w: Array) -> Fit | None:
+    """Argmax of the variance of span(w) on supports that are apart: an eigenproblem each. None where they overlap."""
+    named = w != 0.0
+    if not named.any(axis=0).all() or int(named.sum(axis=1).max()) > 1:
+        return None
+    z, variance = np.zeros_like(w), 0.0
+    for j, column in enumerate(named.T):
+        support = np.flatnonzero(column)
+        values, vectors = largest_eigenpairs(s[np.ix_(support, support)], 1)
+        z[support, j] = vectors[:, 0]
+        variance += float(values[0])
+    return Fit(z, variance)
+
+
 def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
     """Argmax of ``tr(w' S w)`` over orthonormal w on the supports of w: Newton steps on the sparse Stiefel manifold."""
+    apart = refit_apart(s, w)
+    if apart is not None:
+        return apart
     tol, steps = (_ROUGH_TOL, _ROUGH_STEPS) if rough else (_NEWTON_TOL, _NEWTON_STEPS)
     rows = np.flatnonzero(w.any(axis=1))
     part, z = s[np.ix_(rows, rows)], w[rows]
@@ -63,6 +84,9 @@ def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
 
 def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
     """Argmax of the variance of span(w) over w on the supports of w: exact updates of each column in turn."""
+    apart = refit_apart(s, w)
+    if apart is not None:
+        return apart
     still, sweeps = (_ROUGH_STILL, _ROUGH_SWEEPS) if rough else (_STILL, _SWEEPS)
     rows = np.flatnonzero(w.any(axis=1))
     part, z = s[np.ix_(rows, rows)], w[rows]
@@ -86,6 +110,9 @@ def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
 
 def nearest_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit | None:
     """Orthonormal columns on the same supports, refitted; None where the supports have none."""
+    apart = refit_apart(s, w)
+    if apart is not None:
+        return apart
     near = retract(w)
     return None if near is None else refit_orthogonal(s, near, rough=rough)
 
