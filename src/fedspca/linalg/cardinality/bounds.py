@@ -6,8 +6,9 @@ and ``|U_ij| <= rho``::
 
     tr(w' S w) <= sum_{i <= r} lambda_i(S + U) + rho (sum_j k_j - r).
 
-Loadings that need not be orthogonal span a projection on at most ``m = sum_j k_j`` features. Its entries off the
-diagonal add up to at most ``sqrt(r (m - 1) (m - r))``, by Cauchy and Schwarz: with that number the bound holds too.
+Loadings that need not be orthogonal have supports apart, and are orthogonal, or they share a feature. Then they span a
+projection on at most ``m = sum_j k_j - 1`` features. Its entries off the diagonal add up to at most
+``sqrt(r (m - 1) (m - r))``, by Cauchy and Schwarz: with that number the bound holds too.
 """
 
 import math
@@ -47,12 +48,13 @@ class Dual:
         return min(top + rho * mass for rho, top in self.tried) * (1.0 + ROUNDING)
 
 
-def off_diagonal(k: Counts, d: int, *, orthogonal: bool) -> float:
-    """The most that the sizes of entries off the diagonal of the projection on span(w) add up to."""
-    r = len(k)
-    m = min(sum(k), d) if not orthogonal else sum(k)
-    if orthogonal:
-        return float(m - r)
+def orthogonal_mass(k: Counts) -> float:
+    """The most that the sizes of entries off the diagonal of ``w w'`` add up to, w orthonormal with k_j non-zeros."""
+    return float(sum(k) - len(k))
+
+
+def projection_mass(m: int, r: int) -> float:
+    """The most that they add up to for any projection of rank r on m features."""
     return math.sqrt(max(r * (m - 1) * (m - r), 0))
 
 

@@ -14,7 +14,8 @@ from fedspca.linalg.cardinality.bounds import (
     Dual,
     cheap_bound,
     line_search,
-    off_diagonal,
+    orthogonal_mass,
+    projection_mass,
     seconds_for,
     tightened,
 )
@@ -123,17 +124,33 @@ def _within(deadline: float, share: float) -> float:
 def _several(
     s: Array, found: Certificate, k: Counts, orthogonal: bool, deadline: float, progress: Progress
 ) -> Certificate:
-    """Bounds for several components: on them together, and on each by itself."""
-    r, mass, fit = len(k), off_diagonal(k, len(s), orthogonal=orthogonal), found.fit
+    """Bounds for several components.
+
+    Loadings that need not be orthogonal either have supports apart, and are orthogonal, or share a feature, and then
+    name at most ``sum_j k_j - 1``: the larger of the two bounds holds.
+    """
+    r, m, fit = len(k), sum(k), found.fit
+    soon = deadline if orthogonal else _within(deadline, 0.5)
+    bound = _together(s, fit, r, orthogonal_mass(k), soon, by_one=lambda: _one_by_one(s, k, soon, progress))
+    if not orthogonal:
+        shared = _together(s, fit, r, projection_mass(min(m - 1, len(s)), r), deadline)
+        bound = shared if m > len(s) else max(bound, shared)
+    return Certificate(fit, max(min(found.bound, bound), fit.variance))
+
+
+def _together(
+    s: Array, fit: Fit, r: int, mass: float, deadline: float, by_one: Callable[[], float] = lambda: math.inf
+) -> float:
+    """A bound for r components with this mass off the diagonal; ``by_one`` has another, on each by itself."""
     enough = fit.variance * (1.0 + 1e-9)
     dual = line_search(s, r, mass)
-    bound = min(found.bound, dual.bound)
-    if bound > enough and orthogonal:
-        bound = min(bound, _one_by_one(s, k, deadline, progress))
+    bound = dual.bound
+    if bound > enough:
+        bound = min(bound, by_one())
     if bound > enough:
         basis = orthonormal_basis(fit.w)
         bound = min(bound, tightened(s, r, mass, dual, basis @ basis.T, enough, deadline).bound)
-    return Certificate(fit, max(bound, fit.variance))
+    return bound
 
 
 def _one_by_one(s: Array, k: Counts, deadline: float, progress: Progress) -> float:
