@@ -70,7 +70,7 @@ def loadings_near(s: Array, k: Counts, starts: Iterable[Array], *, orthogonal: b
         return _best([_powered(s, w, k, tuning.power_steps) for w in starts], 1)[0]
     cut = [_cut(w, k) for w in starts]
     near = [nearest_orthogonal(s, w, rough=True) if orthogonal else Fit(w, captured(s, w)) for w in cut]
-    fits = [fit for fit in near if fit is not None] or _beam(s, k, orthogonal, tuning)
+    fits = [fit for fit in near if fit is not None] or _beam(s, k, orthogonal, tuning, _single(s, k, tuning))
     return _best([_swept(s, fit, k, orthogonal, tuning, sweeps=1) for fit in fits], 1)[0]
 
 
@@ -90,13 +90,17 @@ def _powered(s: Array, w: Array, k: Counts, steps: int) -> Fit:
 def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> list[Fit]:
     """Points to begin from: columns by deflation, and out of a pool of supports; for orthogonal ones what is near."""
     cut = [_cut(w, k) for w in dense]
-    alone = Beside(s, np.zeros((len(s), 0)), orthogonal)
-    single = best_columns(alone, k[0], tuning, n=tuning.beam)  # any of them may be the first, whatever comes after
+    single = _single(s, k, tuning)
     free = _beam(s, k, False, tuning, single) + _pooled(s, k, cut, tuning, single)
     if not orthogonal:
         return _best(free, 2 * tuning.beam)
     near = [nearest_orthogonal(s, w, rough=True) for w in [fit.w for fit in _best(free, 2 * tuning.beam)] + cut]
     return _best(_beam(s, k, True, tuning, single) + [fit for fit in near if fit is not None], 2 * tuning.beam)
+
+
+def _single(s: Array, k: Counts, tuning: Tuning) -> list[Column]:
+    """The best columns alone: any of them may be the first, whatever comes beside it."""
+    return best_columns(Beside(s, np.zeros((len(s), 0)), orthogonal=True), k[0], tuning, n=tuning.beam)
 
 
 def _pooled(s: Array, k: Counts, cut: list[Array], tuning: Tuning, single: list[Column]) -> list[Fit]:
