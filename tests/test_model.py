@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedspca import FASPCA, ExactSPCA, __version__
@@ -373,3 +374,28 @@ def test_a_manifest_of_something_else_is_refused(saved, content):
     (saved / "manifest.json").write_bytes('{"größe": 1}'.encode())
     with pytest.raises(InvalidModel, match="not JSON"):
         SparsePCAModel.load(saved)
+
+
+def test_an_adjusted_model_is_kept_and_used_with_its_covariates(tmp_path):
+    rng = np.random.default_rng(0)
+    x, known = rng.standard_normal((60, 5)), {"age": rng.normal(50, 9, 60)}
+    x[:, 0] += known["age"]
+    about = pd.DataFrame(known)
+    for centre in ("joint", "site"):
+        fitted = ExactSPCA(2, n_nonzero=2, scale=True).fit(x, covariates=about, centre=centre)
+        folder = tmp_path / centre
+        SparsePCAModel.from_estimator(fitted).save(folder)
+        assert json.loads((folder / "manifest.json").read_text())["format_version"] == 2
+        model = SparsePCAModel.load(folder)
+        lines = model.preparation.design.encode("new", about)
+        assert np.allclose(model.transform(x, covariates=lines), fitted.transform(x, covariates=about), atol=1e-12)
+        back = model.to_estimator()
+        assert np.allclose(back.transform(x, covariates=about), fitted.transform(x, covariates=about), atol=1e-12)
+        with pytest.raises(ValueError, match="took out age: new rows need"):
+            model.transform(x)
+        with pytest.raises(ValueError, match="must have the shape"):
+            model.transform(x, covariates=lines[:3])
+    plain = SparsePCAModel.from_estimator(ExactSPCA(2, n_nonzero=2).fit(x))
+    assert plain.adjusted() == []
+    with pytest.raises(ValueError, match="took none out"):
+        plain.transform(x, covariates=lines)

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,12 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedspca._version import __version__
 from fedspca.files import new_file, new_folder, spreadsheet_safe
+from fedspca.linalg.beside import NOTHING, Adjustment
 from fedspca.reading import Readable
+from fedspca.site.preparation import Own, Preparation, own_view
 
 Array = NDArray[np.float64]
 
 FORMAT = "fedspca-model"
 FORMAT_VERSION = 1
+PREPARED_VERSION = 2  # with covariates or a site's own mean: a reader that does not know of them must not use it
 MANIFEST = "manifest.json"
 DAMAGED = (
     KeyError,
@@ -64,6 +67,10 @@ class SparsePCAModel(Readable):
         Variance of all features together, after scaling.
     facts : mapping
         What else is known, as plain JSON: the settings, the rounds, figures for the report.
+    covariate_mean : ndarray of shape (p,) or None
+        Means of the covariates that were taken out; None where there are none.
+    coefficients : ndarray of shape (p, d) or None
+        What a unit of each covariate adds to each feature.
     """
 
     components: Array
@@ -78,7 +85,10 @@ class SparsePCAModel(Readable):
     n_sites: int
     total_variance: float
     facts: Mapping[str, Any] = field(default_factory=dict)
+    covariate_mean: Array | None = None
+    coefficients: Array | None = None
 
+    ADJUSTMENT: ClassVar[tuple[str, ...]] = ("covariate_mean", "coefficients")
     ARRAYS: ClassVar[tuple[str, ...]] = (
         "components",
         "mean",
@@ -90,34 +100,47 @@ class SparsePCAModel(Readable):
     )
     NUMBERS: ClassVar[tuple[str, ...]] = ("n_samples", "n_sites", "total_variance")
 
-    def transform(self, X: ArrayLike) -> Array:
+    @property
+    def preparation(self) -> Preparation:
+        """How rows were seen before the fit: which covariates were taken out, and about whose mean."""
+        return Preparation.of(self.facts.get("preparation", {}))
+
+    def transform(self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | None = None) -> Array:
         """Scores of rows on the components: (X − mean)/scale · componentsᵀ, with missing values at the mean.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             Rows over the model's features, in their order. NaN is taken only if the model was fitted with some allowed.
+        covariates : array-like of shape (n, p), optional
+            The columns of the design for these rows, from ``model.preparation.design.encode``, where covariates were
+            taken out.
+        own : Own, optional
+            The mean and spread of the site that the rows are of, where the fit went by each site's own; by default
+            those of the rows given.
 
         Returns
         -------
         scores : ndarray of shape (n, r)
             One column a component.
         """
-        return np.asarray(self.standardised(X) @ self.components.T)
+        return np.asarray(self.standardised(X, covariates=covariates, own=own) @ self.components.T)
 
     def inverse_transform(self, scores: ArrayLike) -> Array:
         """Rows that the scores stand for, in the original units."""
         back = np.linalg.pinv(self.components).T  # sparse components need not be orthogonal
         return np.asarray(np.asarray(scores, dtype=np.float64) @ back) * self.scale + self.mean
 
-    def reconstruction_errors(self, X: ArrayLike) -> Array:
+    def reconstruction_errors(
+        self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | None = None
+    ) -> Array:
         """‖a − Pa‖² of each standardised row a, with P onto the span of the components: what they leave unexplained."""
-        rows, basis = self.standardised(X), np.linalg.qr(self.components.T)[0]
+        rows, basis = self.standardised(X, covariates=covariates, own=own), np.linalg.qr(self.components.T)[0]
         left = rows - (rows @ basis) @ basis.T
         return np.asarray(np.einsum("ij,ij->i", left, left))
 
-    def standardised(self, X: ArrayLike) -> Array:
-        """Rows centred and scaled as the model sees them, with missing values at the mean."""
+    def standardised(self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | None = None) -> Array:
+        """Rows centred, scaled and adjusted as the model sees them, with missing values at the mean."""
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.mean):
             raise ValueError(
@@ -132,7 +155,50 @@ class SparsePCAModel(Readable):
                 f"The rows contain missing values (NaN), for example in {column!r}, and the model was fitted without "
                 "allowing for any. Impute them first, or fit with max_missing."
             )
-        return np.asarray(np.where(missing, 0.0, rows - self.mean) / self.scale)
+        explained = self._explained(len(rows), covariates)
+        if self.preparation.centre == "site":
+            own = own or own_view(rows, NOTHING, Preparation(centre="site", scale=self.preparation.scale), missing=True)
+        if own is not None:
+            rows = (rows - own.mean) / own.scale
+        return np.asarray((np.where(missing, 0.0, rows - self.mean) - explained) / self.scale)
+
+    def _explained(self, n: int, covariates: ArrayLike | None) -> Array | float:
+        """Return what covariates explain of n rows, or refuse where they are missing or not needed."""
+        if self.coefficients is None or self.covariate_mean is None:
+            if covariates is not None:
+                raise ValueError("Covariates are given, and the model took none out.")
+            return 0.0
+        names = ", ".join(self.preparation.design.names)
+        if covariates is None:
+            raise ValueError(f"The model took out {names}: new rows need these covariates too.")
+        lines = np.asarray(covariates, dtype=np.float64)
+        if lines.shape != (n, len(self.covariate_mean)):
+            shape = (n, len(self.covariate_mean))
+            raise ValueError(f"The covariates must have the shape {shape} for {names}. Got {lines.shape} instead.")
+        if self.preparation.centre == "site":
+            lines = lines - lines.mean(axis=0)
+        return np.asarray((lines - self.covariate_mean) @ self.coefficients)
+
+    def adjusted(self) -> list[str]:
+        """Say what was taken out before the fit, and how much that was; an empty list where nothing was."""
+        how, taken = self.preparation, self.facts.get("covariate_variance", {})
+        told = []
+        if how.design.terms:
+            shares = ", ".join(f"{term} {taken[term]:.1%}" for term in how.design.terms if term in taken)
+            whole = f" Together they explain {taken['all']:.1%} of the variance; each beyond the others: {shares}."
+            told.append(f"Taken out of the features: {', '.join(how.design.terms)}.{whole if taken else ''}")
+        if how.centre == "site":
+            spread = ", divided by its own spread" if how.scale == "site" else ""
+            told.append(f"Each site's rows were seen about its own mean{spread}.")
+        if how.weighted:
+            told.append("Rows counted as often as their weights say.")
+        if how.equal_sites:
+            told.append("Every site counted alike, however many rows it has.")
+        between = self.facts.get("between_sites")
+        if between:
+            after = f" before, and {between['after']:.1%} after" if told else ""
+            told.append(f"{between['before']:.1%} of the variance lay between the sites' means{after}.")
+        return told
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, covariance: ArrayLike | None = None, **facts: Any) -> Self:
@@ -156,11 +222,13 @@ class SparsePCAModel(Readable):
             "converged": bool(estimator.converged_),
             "max_missing": float(getattr(estimator, "max_missing", 0.0)),
             "history": [plain_round(record) for record in estimator.history_],
+            **_preparation_facts(estimator),
             "constant_features": [int(j) for j in estimator.constant_features_],
             **({} if getattr(estimator, "spread_", None) is None else {"spread": estimator.spread_.tolist()}),
             **{name: _plain(getattr(estimator, f"{name}_")) for name in BOUNDS if hasattr(estimator, f"{name}_")},
             **facts,
         }
+        adjustment = getattr(estimator, "adjustment_", None)
         return cls(
             components=np.asarray(estimator.components_, dtype=np.float64),
             mean=np.asarray(estimator.mean_, dtype=np.float64),
@@ -170,10 +238,12 @@ class SparsePCAModel(Readable):
             missing_share=np.asarray(getattr(estimator, "missing_share_", np.zeros(d)), dtype=np.float64),
             covariance=np.asarray(estimator.score_covariance_ if covariance is None else covariance, dtype=np.float64),
             feature_names=tuple(f"x{j}" for j in range(d)) if names is None else tuple(str(name) for name in names),
-            n_samples=int(estimator.n_samples_),
+            n_samples=_plain(estimator.n_samples_),
             n_sites=int(estimator.n_sites_),
             total_variance=float(estimator.total_variance_),
             facts=kept,
+            covariate_mean=None if adjustment is None else adjustment.mean,
+            coefficients=None if adjustment is None else adjustment.coefficients,
         )
 
     def to_estimator(self) -> Any:
@@ -202,6 +272,12 @@ class SparsePCAModel(Readable):
         for name in (*self.NUMBERS, "n_components"):
             setattr(estimator, f"{name}_", getattr(self, name))
         estimator.n_features_in_ = len(self.mean)
+        estimator.preparation_ = self.preparation
+        estimator.adjustment_ = None
+        if self.coefficients is not None and self.covariate_mean is not None:
+            estimator.adjustment_ = Adjustment(self.covariate_mean, self.coefficients)
+        estimator.covariate_variance_ = dict(self.facts.get("covariate_variance", {}))
+        estimator.weight_factor_ = float(self.facts.get("weight_factor", 1.0))
         if self.feature_names != tuple(f"x{j}" for j in range(len(self.mean))):
             estimator.feature_names_in_ = np.array(self.feature_names, dtype=object)
         estimator.objective_ = self.facts["objective"]
@@ -243,12 +319,12 @@ class SparsePCAModel(Readable):
         with new_folder(folder) as draft:
             draft.chmod(0o755)  # a model is to be shared; the folder's parents decide with whom
             stored = {}
-            for name in self.ARRAYS:
+            for name in self._stored:
                 np.save(draft / f"{name}.npy", np.ascontiguousarray(getattr(self, name)), allow_pickle=False)
                 stored[name] = _checksum((draft / f"{name}.npy").read_bytes())
             content = {
                 "format": FORMAT,
-                "format_version": FORMAT_VERSION,
+                "format_version": PREPARED_VERSION if "preparation" in self.facts else FORMAT_VERSION,
                 "fedspca_version": __version__,
                 "arrays": stored,
                 **{name: getattr(self, name) for name in self.NUMBERS},
@@ -258,6 +334,10 @@ class SparsePCAModel(Readable):
             content["checksum"] = _checksum(_canonical(content))
             text = json.dumps(content, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
             (draft / MANIFEST).write_text(text, encoding="ascii")
+
+    @property
+    def _stored(self) -> tuple[str, ...]:
+        return self.ARRAYS if self.coefficients is None else (*self.ARRAYS, *self.ADJUSTMENT)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -279,13 +359,17 @@ class SparsePCAModel(Readable):
     @classmethod
     def _loaded(cls, folder: Path) -> Self:
         content = _manifest(folder)
-        arrays = {name: _stored_array(folder, name, content["arrays"].get(name)) for name in cls.ARRAYS}
+        more = cls.ADJUSTMENT if "coefficients" in content["arrays"] else ()
+        arrays = {name: _stored_array(folder, name, content["arrays"].get(name)) for name in (*cls.ARRAYS, *more)}
         names = tuple(content["feature_names"])
         if not all(isinstance(name, str) for name in names) or not isinstance(content["facts"], dict):
             raise InvalidModel(f"{folder}: the names or facts of this model are not as fedspca writes them.")
         r, d = arrays["components"].shape if arrays["components"].ndim == 2 else (0, 0)
         shapes = {"components": (r, d), "covariance": (r, r), "explained_variance": (r,)}
         shapes |= {"explained_variance_ratio": (r,), "mean": (d,), "scale": (d,), "missing_share": (d,)}
+        if more:
+            p = len(Preparation.of(content["facts"]["preparation"]).design.lines)
+            shapes |= {"covariate_mean": (p,), "coefficients": (p, d)}
         if len(names) != d or any(arrays[name].shape != shape for name, shape in shapes.items()):
             raise InvalidModel(f"{folder}: the arrays of this model do not fit together.")
         numbers = {name: content[name] for name in cls.NUMBERS}
@@ -315,11 +399,11 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise InvalidModel(f"{folder}: {MANIFEST} is damaged; it is not JSON.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InvalidModel(f"{folder}: {MANIFEST} was not written by fedspca.")
-    if content.get("format_version") != FORMAT_VERSION:
+    if content.get("format_version") not in (FORMAT_VERSION, PREPARED_VERSION):
         raise InvalidModel(
             f"{folder}: the model has format {content.get('format_version')} (fedspca "
             f"{content.get('fedspca_version')}) and this is fedspca {__version__}, which reads format "
-            f"{FORMAT_VERSION}. Use the version that wrote it, or a newer one."
+            f"{PREPARED_VERSION} and older. Use the version that wrote it, or a newer one."
         )
     checksum = content.pop("checksum", None)
     if checksum != _checksum(_canonical(content)):
@@ -345,6 +429,28 @@ def _checksum(content: bytes) -> str:
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def replace_preparation(model: SparsePCAModel, **changed: Any) -> SparsePCAModel:
+    """Return a model that says of its preparation something else."""
+    before = model.facts.get("preparation", {})
+    return replace(model, facts={**model.facts, "preparation": {**before, **changed}})
+
+
+def _preparation_facts(estimator: Any) -> dict[str, Any]:
+    """Return how rows were seen before the fit, as plain JSON; nothing where they were seen as they are."""
+    how = getattr(estimator, "preparation_", Preparation())
+    if how.plain:
+        return {}
+    settings = {
+        "adjust": list(how.design.terms),
+        "levels": {name: list(levels) for name, levels in how.design.levels.items()},
+        "weight": "weight" if how.weighted else None,
+        "site_weight": "equal" if how.equal_sites else "rows",
+        "centre": how.centre,
+        "scale_by": how.scale,
+    }
+    return {"preparation": settings, "weight_factor": float(estimator.weight_factor_)}
 
 
 def _plain_params(estimator: Any) -> dict[str, Any]:

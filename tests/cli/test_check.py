@@ -26,3 +26,12 @@ def test_a_schema_is_written_and_checked_elsewhere(study):
     assert fedspca("check", "south.parquet", "--against", "schema.json").code == 0
     frame(make_rows()).drop(columns="f1").to_csv(study / "bad.csv", index=False)
     assert fedspca("check", "bad.csv", "--against", "schema.json").code == 1
+
+
+def test_much_variance_between_sites_is_told(study):
+    for name, shift in (("x.csv", 0.0), ("y.csv", 300.0)):
+        (frame(make_rows(40)) + shift).to_csv(study / name, index=False)
+    said = fedspca("check", "x.csv", "y.csv").out
+    assert "of the variance lies between the sites' means" in said
+    assert "--centre site" in said
+    assert "between the sites' means" not in fedspca("check", "x.csv", "y.csv", "--centre", "site").out

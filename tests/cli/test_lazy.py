@@ -51,7 +51,15 @@ def test_help_and_version_import_no_numbers(arguments):
         ("fedspca s", {"show", "score", "study", "site"}),
         (
             "fedspca fit --no",
-            {"--nonzero", "--no-scale", "--no-path", "--no-common", "--no-show-sites", "--no-leave-out-small"},
+            {
+                "--nonzero",
+                "--no-scale",
+                "--no-path",
+                "--no-common",
+                "--no-show-sites",
+                "--no-leave-out-small",
+                "--no-between-sites",
+            },
         ),
         ("fedspca fit --solver f", {"faspca", "fsspca"}),
         ("fedspca study init --on-dropout a", {"abort"}),

@@ -33,3 +33,31 @@ def test_transform_refuses_and_leaves_nothing(study):
     assert "infinity" in fedspca("transform", "model", "late.csv", "-o", "scores.csv").err
     assert ".csv, .parquet, .npy" in fedspca("transform", "model", "north.csv", "-o", "scores.xls").err
     assert sorted(p.name for p in study.iterdir() if "scores" in p.name or "part" in p.name) == []
+
+
+def test_new_rows_are_adjusted_with_the_coefficients_of_the_model(study):
+    rng = np.random.default_rng(0)
+    for name, seed in (("x.csv", 1), ("y.csv", 2)):
+        table = frame(make_rows(40, seed)).assign(age=rng.normal(50, 9, 40).round(1), sex=rng.choice(["F", "M"], 40))
+        table["f0"] += table["age"]
+        table.to_csv(study / name, index=False)
+    ran = fedspca("fit", "x.csv", "y.csv", "--adjust", "age,sex", "--nonzero", "3", "--no-path", "-o", "adjusted")
+    assert "Taken out of the features: age, sex. Together they explain" in ran.out
+    ran = fedspca("transform", "adjusted", "y.csv", "-o", "scores.npy")
+    assert ran.code == 0
+    model, new = SparsePCAModel.load(study / "adjusted"), pd.read_csv(study / "y.csv")
+    lines = np.column_stack([new["age"], new["sex"] == "M"])
+    left = new[NAMES].to_numpy() - model.mean - (lines - model.covariate_mean) @ model.coefficients
+    assert np.allclose(np.load(study / "scores.npy"), left / model.scale @ model.components.T, atol=1e-10)
+    new.drop(columns="age").to_csv(study / "z.csv", index=False)
+    ran = fedspca("transform", "adjusted", "z.csv", "-o", "other.npy")
+    assert (ran.code, "it lacks 'age', which the model took out" in ran.err) == (2, True)
+    assert "explain" in fedspca("score", "adjusted", "y.csv").out
+
+
+def test_rows_of_a_site_are_seen_about_their_own_mean(study):
+    fedspca(*FIT, "--centre", "site", "-o", "own")
+    ran = fedspca("transform", "own", "north.csv", "-o", "scores.npy")
+    assert "taken as the rows of one site" in ran.err
+    assert np.allclose(np.load(study / "scores.npy").mean(axis=0), 0.0, atol=1e-10)
+    assert fedspca("score", "own", "north.csv", "--anomaly").code == 0

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedspca import ExactSPCA
@@ -12,6 +13,7 @@ from fedspca.study.coordinator import StudyFolder
 from fedspca.study.owner import SiteFolder
 from fedspca.study.run import lead, run_study
 from fedspca.study.simulation import endpoints, make_simulation
+from fedspca.study.words import in_words
 from helpers.letters import Troubled
 from helpers.studies import NAMES, SITES, approve, join, study, table, told
 
@@ -219,3 +221,61 @@ def test_other_releases_of_the_same_protocol_go_on_and_are_told_of(between, monk
     monkeypatch.setattr("fedspca.door.endpoint.introduction", lambda: {"protocol": 1, "software": "9.9"})
     assert run_study(folder, channel, "run") is not None
     assert any("east 9.9, north 9.9, south 9.9" in line["text"] for line in told(folder, "notice"))
+
+
+def adjusted_study(home, **settings):
+    """Three sites on this machine whose files have an age, a sex and a weight beside the features."""
+    rng = np.random.default_rng(3)
+    whole = pd.DataFrame(table(), columns=NAMES)
+    whole["age"], whole["sex"] = rng.normal(50, 9, 75).round(2), rng.choice(["F", "M"], 75)
+    whole["often"] = 1.0 + rng.integers(0, 3, 75)
+    whole["f2"] += whole["age"]
+    for name, part in zip(SITES, (whole[:25], whole[25:50], whole[50:]), strict=True):
+        part.to_csv(home / f"{name}.csv", index=False)
+    files = tuple(str(home / f"{name}.csv") for name in SITES)
+    beside = ("sex", "often", "age")
+    folder = make_simulation(home / "trial", study(masked=True, **settings), FitSettings(files=files, exclude=beside))
+    return folder, whole
+
+
+def test_masked_sites_take_out_agreed_covariates_and_count_agreed_weights(tmp_path):
+    folder, whole = adjusted_study(
+        tmp_path, adjust=("age", "sex"), levels={"sex": ("F", "M")}, weight="often", between_sites=True
+    )
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    about = {"covariates": whole[["age", "sex"]], "sample_weight": whole["often"]}
+    here = ExactSPCA(2, n_nonzero=3, scale=True).fit(whole[NAMES], sites=np.repeat(SITES, 25), **about)
+    assert np.allclose(model.components, here.components_, atol=1e-10)
+    assert np.allclose(model.coefficients, here.adjustment_.coefficients, atol=1e-10)
+    assert model.feature_names == tuple(NAMES)
+    site = SiteFolder(folder.path / "sites" / "north")
+    kept = SparsePCAModel.load(site.store.model_folder(folder.agreement().hash))
+    assert np.array_equal(kept.components, model.components)
+    told = " ".join(in_words(folder.agreement(), "north"))
+    assert "taken out of the features first: age, sex" in told
+    assert "as often as the column 'often' says" in told
+
+
+def test_masked_sites_go_by_their_own_means_and_count_alike(tmp_path):
+    folder, whole = adjusted_study(tmp_path, centre="site", scale_by="site", site_weight="equal")
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    about = {"centre": "site", "scale_by": "site", "site_weight": "equal"}
+    here = ExactSPCA(2, n_nonzero=3).fit(whole[NAMES], sites=np.repeat(SITES, 25), **about)
+    assert np.allclose(model.components, here.components_, atol=1e-10)
+    assert np.allclose(model.explained_variance, here.explained_variance_, rtol=1e-8)
+    told = " ".join(in_words(folder.agreement(), "north"))
+    assert "about its own mean and divided by its own spread" in told
+    assert "Every site counts alike" in told
+
+
+def test_a_site_whose_covariates_are_not_as_agreed_tells_its_owner_alone(tmp_path, caplog):
+    folder, _ = adjusted_study(tmp_path, adjust=("sex",), levels={"sex": ("F", "X")})
+    with pytest.raises(FederationError, match="covariates or weights are not as the study needs") as caught:
+        run_study(folder, LocalChannel(endpoints(folder)), "run")
+    assert "'M'" not in str(caught.value)
+    assert "has the level 'M'" in caplog.text
+
+
+def test_a_private_study_takes_nothing_out(tmp_path):
+    with pytest.raises(ValueError, match="takes no adjust, centre: what that would release is not planned"):
+        study(epsilon=1.0, adjust=("age",), centre="site").check()

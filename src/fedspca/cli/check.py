@@ -21,7 +21,7 @@ DISAGREE = 1
 MOST = 40  # features that are printed
 
 
-@with_settings("data", "columns", "fit", "policy", without=("path", "covariance", "covariance_rows"))
+@with_settings("data", "columns", "adjust", "fit", "policy", without=("path", "covariance", "covariance_rows"))
 def check(
     settings: FitSettings,
     against: Annotated[Path | None, typer.Option("--against", help="A schema that another site wrote.")] = None,
@@ -100,13 +100,14 @@ def _looked_at(settings: FitSettings) -> dict[str, Any]:
     """Return what the rows themselves show: what a fit would refuse, what is odd, and figures of each site."""
     from fedspca.data.advice import column_facts
     from fedspca.fit.inputs import open_inputs
-    from fedspca.fit.obstacles import obstacles
+    from fedspca.fit.obstacles import between_sites, obstacles
 
     inputs = open_inputs(settings)
     names = inputs.feature_names
+    refused = [in_options(each) for each in obstacles(settings, inputs)]
     return {
-        "obstacles": [in_options(each) for each in obstacles(settings, inputs)],
-        "oddities": list(inputs.oddities),
+        "obstacles": refused,
+        "oddities": [*inputs.oddities, *([] if refused else between_sites(settings, inputs))],
         "told": list(inputs.told),
         "sites": {
             name: {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # numpy and scikit-learn are imported once there is something
 INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
 
 
-@with_settings("data", "columns", "fit", "policy", files_needed=False)
+@with_settings("data", "columns", "adjust", "fit", "policy", files_needed=False)
 def fit(
     settings: FitSettings,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write the model to.")] = Path("model"),

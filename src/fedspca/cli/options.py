@@ -34,6 +34,7 @@ SECTION_TITLES = {
     "study": "Study",
     "data": "Data",
     "columns": "Columns",
+    "adjust": "Adjusting",
     "fit": "Fit",
     "federation": "Between sites",
     "privacy": "Differential privacy",

@@ -29,7 +29,7 @@ UNUSED = (
 )
 
 
-@with_settings("data", "columns", "fit", "policy", without=UNUSED)
+@with_settings("data", "columns", "adjust", "fit", "policy", without=UNUSED)
 def path(
     settings: FitSettings,
     grid: Annotated[str | None, typer.Option("--grid", help="Non-zeros to try, such as 2,5,10,20.")] = None,

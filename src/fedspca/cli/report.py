@@ -55,7 +55,9 @@ def report(
 def _scores(model: "SparsePCAModel", rows: Path, options: TextOptions) -> "Array":
     import numpy as np
 
-    scores = np.vstack([model.transform(block.rows) for block in row_blocks_for(model, rows, None, options)])
+    scores = np.vstack(
+        [model.transform(block.rows, **block.beside) for block in row_blocks_for(model, rows, None, options)]
+    )
     if len(scores) > DRAWN:
         notes().print(f"Note: {DRAWN:,} of {len(scores):,} rows are drawn, evenly spread over the file.")
         scores = scores[np.linspace(0, len(scores) - 1, DRAWN).astype(int)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -21,10 +21,11 @@ Decimal = Annotated[str, typer.Option("--decimal", help="The decimal sign of a t
 
 
 class RowBlock(NamedTuple):
-    """Some rows over the model's features, and what names them."""
+    """Some rows over the model's features, what names them, and what a model that was adjusted needs beside them."""
 
     rows: "Array"
     ids: "Texts | None"
+    beside: dict[str, Any]
 
 
 def row_blocks_for(model: "SparsePCAModel", path: Path, id: str | None, options: TextOptions) -> Iterator[RowBlock]:
@@ -34,21 +35,50 @@ def row_blocks_for(model: "SparsePCAModel", path: Path, id: str | None, options:
 
     from fedspca.data.tables import feature_blocks
 
+    if model.preparation.centre == "site":
+        yield from _whole(model, path, id, options)
+        return
     table = open_table(path, options)
     features = model_features(model, table, path)
-    used = {*(feature.column for feature in features), *((id,) if id else ())}
+    covariates = model.preparation.design.names
+    kinds = {column.name: column for column in table.columns}
+    if lacking := [name for name in covariates if name not in kinds]:
+        raise ValueError(f"{path}: it lacks {listed(lacking)}, which the model took out: new rows need it too.")
+    used = {*(feature.column for feature in features), *covariates, *((id,) if id else ())}
     others = [column.name for column in table.columns if column.name not in used]
     if others:
         notes().print(f"Note: not used, since the model does not know them: {listed(others)}.", soft_wrap=True)
     if id is not None and id not in {column.name for column in table.columns}:
         raise ValueError(f"{path}: there is no column {id!r} to name rows by.")
     n_rows = 0
-    for block in feature_blocks(table, features, (id,) if id else ()):
-        rows = block.numbers.toarray() if sp.issparse(block.numbers) else block.numbers
+    numbers = [name for name in covariates if kinds[name].kind == "number"]
+    texts = [name for name in covariates if name not in numbers]
+    read = [*features, *(Feature(name, name, None, kinds[name].dtype) for name in numbers)]
+    for block in feature_blocks(table, read, (*texts, *((id,) if id else ()))):
+        rows = np.asarray(block.numbers.toarray() if sp.issparse(block.numbers) else block.numbers, dtype=np.float64)
         n_rows += rows.shape[0]
-        yield RowBlock(np.asarray(rows, dtype=np.float64), block.texts[id] if id else None)
+        values = {name: rows[:, len(features) + j] for j, name in enumerate(numbers)} | block.texts
+        beside = {"covariates": model.preparation.design.encode(str(path), values)} if covariates else {}
+        yield RowBlock(rows[:, : len(features)], block.texts[id] if id else None, beside)
     if n_rows == 0:
         raise ValueError(f"{path}: the table has a header and no rows.")
+
+
+def _whole(model: "SparsePCAModel", path: Path, id: str | None, options: TextOptions) -> Iterator[RowBlock]:
+    """Return all rows at once: they are seen about their own mean, which needs them all."""
+    import numpy as np
+
+    from fedspca.model import replace_preparation
+
+    parts = list(row_blocks_for(replace_preparation(model, centre="joint", scale_by="joint"), path, id, options))
+    rows = np.concatenate([part.rows for part in parts])
+    ids = None if id is None else np.concatenate([part.ids for part in parts if part.ids is not None])
+    covariates = [part.beside["covariates"] for part in parts if part.beside]
+    notes().print(
+        f"Note: the model goes by each site's own mean, so {path} is taken as the rows of one site, about theirs.",
+        soft_wrap=True,
+    )
+    yield RowBlock(rows, ids, {"covariates": np.concatenate(covariates)} if covariates else {})
 
 
 def model_features(model: "SparsePCAModel", table: "Table", path: Path) -> list[Feature]:

@@ -99,13 +99,13 @@ def _score(
     columns = ["error", *(["anomaly"] if limit is not None else [])]
     with nullcontext() if output is None else TableWriter(output, columns, id, {"anomaly": bool}) as writer:
         for block in blocks:
-            here = model.reconstruction_errors(block.rows)
+            here = model.reconstruction_errors(block.rows, **block.beside)
             marked = [] if limit is None else [(here > limit).astype(np.float64)]
             if writer is not None:
                 writer.add(np.column_stack([here, *marked]), block.ids)
             names += [f"row {len(names) + j + 1}" for j in range(len(here))] if block.ids is None else list(block.ids)
             errors.append(here)
-            total += float(np.sum(model.standardised(block.rows) ** 2))
+            total += float(np.sum(model.standardised(block.rows, **block.beside) ** 2))
     return _result(np.concatenate(errors), names, total, limit)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fedspca.model import Array, SparsePCAModel
 
 BAR = 24
+ADJUSTED = ("preparation", "covariate_variance", "between_sites")
 NEGLIGIBLE = 1e-15  # weights this small beside the largest are rounding errors: older models may hold some
 
 
@@ -55,6 +56,7 @@ def summary(model: "SparsePCAModel") -> dict[str, Any]:
         "rounds": len(model.facts.get("history", [])),
         "stop_reason": model.facts.get("stop_reason"),
         **{name: model.facts.get(name) for name in BOUNDS},
+        **{name: model.facts[name] for name in ADJUSTED if name in model.facts},
         "captured_ratio": model.captured_ratio,
         "captured_ratios": [float(share) for share in model.captured_ratios],
         "explained_variance_ratio": [float(share) for share in model.explained_variance_ratio],
@@ -87,6 +89,8 @@ def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] 
     _print_captured(model)
     if (proved := model.optimality()) is not None:
         out.print(proved, soft_wrap=True)
+    for adjusted in model.adjusted():
+        out.print(adjusted, soft_wrap=True)
     for caution in model.cautions():
         if caution not in told:
             out.print(f"CAUTION: {visible(sentence(caution))}", soft_wrap=True)

@@ -206,7 +206,7 @@ def show(site: At = HERE, as_json: AsJson = False) -> None:
     rows = folder.open_site()
     found = objections(agreement, folder.policy, rows=rows.n_rows, features=agreement.features)
     found += owners_objections(agreement, rows.n_rows)
-    found += told_together(agreement, folder.store, folder.open_site(agreement.features))
+    found += told_together(agreement, folder.store, folder.open_site(agreement))
     if as_json:
         words = in_words(agreement, name)
         print_json({"agreement": agreement.hash, "approved": approved, "words": words, "objections": found})
@@ -255,7 +255,7 @@ def approve(
         raise ValueError(f"--yes needs --hash with at least {SURE} digits: a later proposal could be another study.")
     if found := owners_objections(agreement, folder.open_site().n_rows):
         raise ValueError(f"{found[0]}, so their covariance would tell the rows themselves.")
-    if not even_so and (found := told_together(agreement, folder.store, folder.open_site(agreement.features))):
+    if not even_so and (found := told_together(agreement, folder.store, folder.open_site(agreement))):
         raise ValueError(f"Together with an earlier study it tells more: {found[0]}. If that may be told: --even-so")
     if not yes:
         for paragraph in in_words(agreement, folder.invitation.site):

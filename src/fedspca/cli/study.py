@@ -44,7 +44,7 @@ Wait = Annotated[
 
 
 @app.command("init")
-@settings_as_options(StudySettings, "study", "fit", "federation", "privacy")
+@settings_as_options(StudySettings, "study", "adjust", "fit", "federation", "privacy")
 def init(settings: dict[str, Any], folder: Folder = HERE) -> None:
     """Make the folder of a new study: settings, keys, certificates, and an invitation to each site.
 
@@ -256,7 +256,7 @@ def remove(
 
 
 @app.command("simulate")
-@settings_as_options(FitSettings, "data", "columns", "fit")
+@settings_as_options(FitSettings, "data", "columns", "adjust", "fit")
 def simulate(
     settings: dict[str, Any],
     files: Annotated[list[str], typer.Argument(help="The tables, one a site.", metavar="FILES...")],

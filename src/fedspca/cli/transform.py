@@ -39,7 +39,7 @@ def transform(
     n_rows = 0
     with TableWriter(output, names, id) as writer:
         for block in row_blocks_for(loaded, rows, id, TextOptions(encoding, delimiter, decimal)):
-            writer.add(loaded.transform(block.rows), block.ids)
+            writer.add(loaded.transform(block.rows, **block.beside), block.ids)
             n_rows += len(block.rows)
     if as_json:
         print_json({"rows": n_rows, "components": loaded.n_components, "output": str(output)})

@@ -44,6 +44,10 @@ class Columns:
         Columns to leave out.
     id, label, site : str, optional
         The column that names rows, the one with a label, and the one with each row's owner; none of them is a feature.
+    covariates : tuple of str
+        Columns that are to be taken out of the features.
+    weight : str, optional
+        The column that says how often a row counts.
     categories : mapping of str to sequence of str
         Columns of text to encode. All sites must agree on the categories. The first is the reference level; each
         other is one feature.
@@ -58,6 +62,8 @@ class Columns:
     id: str | None = None
     label: str | None = None
     site: str | None = None
+    covariates: tuple[str, ...] = ()
+    weight: str | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     max_features: int = MAX_FEATURES
@@ -65,7 +71,12 @@ class Columns:
     @property
     def beside(self) -> tuple[str, ...]:
         """Columns that are kept out of the features and carried along."""
-        return tuple(name for name in (self.id, self.label, self.site) if name is not None)
+        return tuple(name for name in (self.id, self.label, self.site, *self.about_rows) if name is not None)
+
+    @property
+    def about_rows(self) -> tuple[str, ...]:
+        """Columns whose values stand beside the rows: covariates, and the weight."""
+        return (*self.covariates, *(() if self.weight is None else (self.weight,)))
 
     def kept_out_of(self, found: Sequence[Column]) -> "Columns":
         """Return the same without the columns to keep out that this table lacks: only some sites may have them."""

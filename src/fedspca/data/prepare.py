@@ -6,15 +6,17 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedspca.data.columns import Columns, Feature, listed, shown
 from fedspca.data.formats import TextOptions, open_table, suffix_of
 from fedspca.data.matrices import MatrixTable
 from fedspca.data.store import FileSink, MemorySink, Sink, mapped_rows
-from fedspca.data.tables import Table, Texts, feature_blocks
+from fedspca.data.tables import Block, Table, Texts, feature_blocks
 from fedspca.files import new_folder
 from fedspca.linalg.operators import Rows
 from fedspca.site.errors import InvalidData
@@ -30,6 +32,7 @@ class SiteRows(NamedTuple):
 
     site: str
     rows: Rows
+    beside: Mapping[str, NDArray[Any]] = MappingProxyType({})  # columns about rows, by name
 
 
 def default_cache() -> Path:
@@ -75,37 +78,64 @@ def read_sites(
         return [SiteRows(name, table.matrix)]
     if hasattr(source, "columns") or _size_when_read(Path(source)) <= most:
         sinks = _gather(table, features, columns, name, lambda _: MemorySink())
-        return [SiteRows(site, sink.finish()) for site, sink in sinks.items()]
+        return [SiteRows(site, sink.rows.finish(), sink.columns()) for site, sink in sinks.items()]
     folder = (cache or default_cache()) / _key(Path(source), features, columns, options, name)
     if not (folder / "sites.json").exists():
         _prepare(folder, table, features, columns, name)
     sites = json.loads((folder / "sites.json").read_text(encoding="utf-8"))
-    return [SiteRows(site, mapped_rows(folder / str(number), len(features))) for number, site in enumerate(sites)]
+    return [
+        SiteRows(site, mapped_rows(folder / str(number), len(features)), _beside(folder, number, columns))
+        for number, site in enumerate(sites)
+    ]
 
 
 def _prepare(folder: Path, table: Table, features: Sequence[Feature], columns: Columns, name: str) -> None:
     with new_folder(folder) as draft:  # made private, since it holds the site's rows
         sinks = _gather(table, features, columns, name, lambda number: FileSink(draft / str(number)))
-        for sink in sinks.values():
-            sink.finish()
+        for number, sink in enumerate(sinks.values()):
+            sink.rows.finish()
+            _keep_beside(draft, number, sink.columns())
         (draft / "sites.json").write_text(json.dumps(list(sinks)), encoding="utf-8")
+
+
+class _SiteSink:
+    """One site's rows, and what stands beside them."""
+
+    def __init__(self, rows: Sink) -> None:
+        self.rows = rows
+        self._beside: list[Mapping[str, NDArray[Any]]] = []
+
+    def add(self, rows: Rows, beside: Mapping[str, NDArray[Any]]) -> None:
+        self.rows.add(rows)
+        self._beside.append(beside)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        return {name: np.concatenate([part[name] for part in self._beside]) for name in self._beside[0]}
 
 
 def _gather(
     table: Table, features: Sequence[Feature], columns: Columns, name: str, new_sink: Any
-) -> Mapping[str, Sink]:
-    sinks: dict[str, Sink] = {}
-    for block in feature_blocks(table, features, () if columns.site is None else (columns.site,)):
+) -> Mapping[str, _SiteSink]:
+    sinks: dict[str, _SiteSink] = {}
+    kinds = {column.name: column for column in table.columns}
+    numbers = [about for about in columns.about_rows if kinds[about].kind == "number"]
+    texts = [about for about in columns.about_rows if about not in numbers]
+    read = [*features, *(Feature(about, about, None, kinds[about].dtype) for about in numbers)]
+    for block in feature_blocks(table, read, (*texts, *(() if columns.site is None else (columns.site,)))):
         if not block.numbers.shape[0]:
             continue
+        rows, beside = _apart(block, len(features), numbers, texts)
         if columns.site is None:
-            sinks.setdefault(name, sinks.get(name) or new_sink(0)).add(block.numbers)
+            if name not in sinks:
+                sinks[name] = _SiteSink(new_sink(0))
+            sinks[name].add(rows, beside)
             continue
         owners = _owners(table.where, columns.site, block.texts[columns.site])
         for owner in sorted(set(owners)):
             if owner not in sinks:
-                sinks[owner] = new_sink(len(sinks))
-            sinks[owner].add(block.numbers[np.flatnonzero(owners == owner)])
+                sinks[owner] = _SiteSink(new_sink(len(sinks)))
+            mine = np.flatnonzero(owners == owner)
+            sinks[owner].add(rows[mine], {about: values[mine] for about, values in beside.items()})
         if len(sinks) > MOST_SITES:
             raise InvalidData(
                 f"{table.where}: column {shown(columns.site)} names more than {MOST_SITES} sites, such as "
@@ -114,6 +144,38 @@ def _gather(
     if not sinks:
         raise InvalidData(f"{table.where}: the table has a header and no rows.")
     return sinks
+
+
+def _apart(
+    block: Block, width: int, numbers: Sequence[str], texts: Sequence[str]
+) -> tuple[Rows, dict[str, NDArray[Any]]]:
+    """Return the features of a block, and the columns that stand beside them."""
+    whole: Any = block.numbers
+    if not numbers:
+        return whole, {name: block.texts[name] for name in texts}
+    last = whole[:, width:] if isinstance(whole, np.ndarray) else whole[:, width:].toarray()
+    beside = {name: np.asarray(last[:, j], dtype=np.float64) for j, name in enumerate(numbers)}
+    return whole[:, :width], beside | {name: block.texts[name] for name in texts}
+
+
+def _keep_beside(draft: Path, number: int, beside: Mapping[str, NDArray[Any]]) -> None:
+    """Keep what stands beside the rows of a prepared copy; a text that is missing is empty there."""
+    for name, values in beside.items():
+        kept = np.array([value or "" for value in values]) if values.dtype == object else values
+        np.save(draft / _beside_file(number, name), kept, allow_pickle=False)
+
+
+def _beside(folder: Path, number: int, columns: Columns) -> dict[str, NDArray[Any]]:
+    found: dict[str, NDArray[Any]] = {}
+    for name in columns.about_rows:
+        values = np.load(folder / _beside_file(number, name), allow_pickle=False)
+        texts = values.dtype.kind == "U"
+        found[name] = np.array([value or None for value in values.tolist()], dtype=object) if texts else values
+    return found
+
+
+def _beside_file(number: int, name: str) -> str:
+    return f"{number}.beside-{hashlib.sha256(name.encode()).hexdigest()[:16]}.npy"
 
 
 def _owners(where: str, column: str, values: Texts) -> Texts:
@@ -126,6 +188,7 @@ def _usable_as_it_is(table: MatrixTable, features: Sequence[Feature], columns: C
     """Whether a mapped matrix needs no copy: it has the features in order and nothing else."""
     return (
         columns.site is None
+        and not columns.about_rows
         and [feature.column for feature in features] == [column.name for column in table.columns]
         and table.matrix.dtype in (np.float32, np.float64)
         and bool(table.matrix.shape[0] > 0)
@@ -142,4 +205,5 @@ def _key(path: Path, features: Sequence[Feature], columns: Columns, options: Tex
     with path.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
     how = [CACHE_VERSION, content, features, columns.site, asdict(options or TextOptions()), name]
+    how += [columns.about_rows] if columns.about_rows else []
     return hashlib.sha256(json.dumps(how).encode()).hexdigest()[:32]

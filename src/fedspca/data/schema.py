@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -34,6 +34,11 @@ class Schema:
         """Return the schema of a table's features."""
         kinds = ("number" if feature.category is None else "category" for feature in features)
         return cls(tuple(feature.name for feature in features), tuple(kinds))
+
+    def without(self, names: Collection[str]) -> "Schema":
+        """Return the schema without some features."""
+        kept = [pair for pair in zip(self.names, self.dtypes, strict=True) if pair[0] not in names]
+        return Schema(tuple(name for name, _ in kept), tuple(dtype for _, dtype in kept))
 
     @property
     def hash(self) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 
 from fedspca.masking.party import threshold_of
 from fedspca.site.policy import GRAM, Policy
+from fedspca.site.preparation import unusual
 from fedspca.site.queries import QUERIES
 
 ON_DROPOUT = ("wait", "continue", "abort")
@@ -128,6 +129,11 @@ class Agreement:
         if all(text.isprintable() for text in shown):
             return None
         return "The names and settings of a study must be plain text: an owner reads them in a terminal."
+
+    @property
+    def prepares(self) -> dict[str, Any]:
+        """How rows are to be seen: covariates, weights, a site's own mean; empty where they are seen as they are."""
+        return unusual(self.fit)
 
     def text(self) -> str:
         """Return the agreement as a text: always the same text for the same agreement."""

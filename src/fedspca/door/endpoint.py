@@ -30,7 +30,7 @@ from fedspca.letters.audit import Audit
 from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
 from fedspca.letters.protocol import introduction, misunderstanding
 from fedspca.letters.wire import MAX_BYTES, Message, WireError, decode, encode
-from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
+from fedspca.site.errors import InvalidData, InvalidQuery, SiteError, SiteRefusal
 from fedspca.site.site import Site
 
 MAX_RUNS = 1000
@@ -74,7 +74,7 @@ class Endpoint:
     max_bytes : int
         The longest letter that is taken.
     arrange : callable, optional
-        Returns the site with its rows over other features, or in another order, where a study takes them so.
+        Returns the site with its rows as a study takes them: its features in its order, its covariates and weights.
     replays : Replays, optional
         The agreed study, run beside: in a study with masks only its own questions are answered.
     """
@@ -87,7 +87,7 @@ class Endpoint:
         store: Store,
         audit: Audit | None = None,
         max_bytes: int = MAX_BYTES,
-        arrange: Callable[[tuple[str, ...] | None], Site] | None = None,
+        arrange: Callable[[Agreement | None], Site] | None = None,
         replays: Replays | None = None,
     ) -> None:
         self.site = site
@@ -97,6 +97,7 @@ class Endpoint:
         self._store = store
         self._max_bytes = max_bytes
         self._arrange = arrange
+        self._prepares: dict[str, Any] = {}
         self._replays = replays
         self._session: Session | None = None
         self._lock = threading.Lock()
@@ -203,10 +204,18 @@ class Endpoint:
             raise SiteRefusal(self.site.name, "propose", f"the terms do not say what is asked: {error}") from None
 
     def _arranged(self, agreement: Agreement) -> None:
-        """See the rows over the features of a study, in its order, if they are all there."""
-        wanted, here = agreement.features, self.site.feature_names
-        if wanted != here and self._arrange is not None and set(wanted) <= set(self._arrange(None).feature_names):
-            self.site = self._arrange(wanted)
+        """See the rows over the features of a study, in its order, if they are all there, and as it prepares them."""
+        wanted = agreement.features
+        if (wanted, agreement.prepares) == (self.site.feature_names, self._prepares) or self._arrange is None:
+            return
+        if set(wanted) <= set(self._arrange(None).feature_names):
+            try:
+                self.site = self._arrange(agreement)
+            except InvalidData as error:  # it may tell of rows: the owner reads it, the coordinator does not
+                log.warning("The rows cannot be seen as a study asks: %s", error)
+                reason = "its covariates or weights are not as the study needs them; the owner can read why."
+                raise SiteRefusal(self.site.name, "propose", reason) from None
+            self._prepares = agreement.prepares
             self._session = None
 
     def _current(self, message: Message) -> Session:

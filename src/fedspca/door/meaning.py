@@ -6,7 +6,8 @@ the question, the agreement and earlier questions alone, never on rows, so that 
 - Numbers are within 10^±30, and smaller ones count as zero: no product vanishes before it is summed.
 - Directions are orthonormal, or of length one where loadings may overlap.
 - Rows are dealt into the folds of the agreement, by its seed, and in no other way.
-- There is one frame in a study: the means and scales of the first question that brings some.
+- There is one frame in a study: the means and scales of the first question that brings some, and what covariates
+  explain, where the study takes some out.
 - Sites begin a consensus at a common point.
 - A release with noise is the one that the agreement states: its mechanism, clip, centre, scale and lengths.
 """
@@ -19,13 +20,16 @@ from numpy.typing import NDArray
 
 from fedspca.door.agreement import Agreement
 from fedspca.dp.plan import OFFSET, length_edges, per_feature, planned_releases
+from fedspca.site.preparation import Preparation
 from fedspca.site.queries import AVERAGED, PRIVATE
 from fedspca.site.question import DEAL, ORTHONORMAL, SMALLEST, Query, not_orthonormal, out_of_range
 
 Array = NDArray[np.float64]
 Kept = Mapping[str, NDArray[Any]]
 
+ABOUT_MEANS = frozenset({"deviations", "covariate_moments", "residuals"})  # they bring means and no scales
 FRAMES = "study:frames"
+ADJUSTMENTS = "study:adjustments"
 MEANS = "study:means"
 ERRORS_ASKED = "row errors asked"  # in this run
 SAME = 1e-6  # means and scales of another run of the same study differ by less, in units of the scale
@@ -52,6 +56,7 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
         or _consensus_objection(agreement, query)
         or _folds_objection(agreement, query)
         or _directions_objection(query)
+        or _adjustment_objection(agreement, query, kept)
         or _frame_objection(agreement, query, kept)
     )
 
@@ -60,7 +65,11 @@ def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
     """Return what later questions are held against, this one included."""
     changed: dict[str, NDArray[Any]] = {}
     d = len(query.arrays.get("mean", ()))
-    if query.name == "deviations":
+    if (adjustment := _adjustment(query)) is not None:
+        before = kept.get(ADJUSTMENTS, np.zeros((0, *adjustment.shape)))
+        if not any(_near(adjustment, known) for known in before):
+            changed[ADJUSTMENTS] = np.concatenate([before, [adjustment]])
+    if query.name in ABOUT_MEANS:
         means = kept.get(MEANS, np.zeros((0, d)))
         if not _known(query.arrays["mean"], means):
             changed[MEANS] = np.vstack([means, query.arrays["mean"]])
@@ -141,9 +150,38 @@ def _directions_objection(query: Query) -> str | None:
     return None if np.all(np.abs(lengths - 1) <= ORTHONORMAL) else "directions must be of length one."
 
 
+def _adjustment_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
+    """Return why covariates are not taken out as the agreement says, or None."""
+    lines = len(Preparation.of(agreement.fit).design.lines)
+    asked = [len(query.arrays[name]) for name in ("covariates", "covariate_mean") if name in query.arrays]
+    if asked and asked[0] != lines:
+        return f"it brings {asked[0]} column(s) of covariates, and the study that the owner approved has {lines}."
+    seen = ABOUT_MEANS | {"moments", "weighted_moments", "covariate_sums"}
+    if lines and query.name not in seen and "mean" in query.arrays and "coefficients" not in query.arrays:
+        return "it takes no covariates out, and the study that the owner approved does."
+    adjustment, before = _adjustment(query), kept.get(ADJUSTMENTS)
+    if adjustment is None or before is None or len(before) < _most_frames(agreement):
+        return None
+    if any(_near(adjustment, known) for known in before):
+        return None
+    return "other coefficients of the covariates were brought before, and a study has one set."
+
+
+def _adjustment(query: Query) -> Array | None:
+    """Return what a question says of covariates as one array: their means, and the coefficients."""
+    if "coefficients" not in query.arrays:
+        return None
+    return np.hstack([query.arrays["covariate_mean"][:, None], query.arrays["coefficients"]])
+
+
+def _near(one: Array, other: Array) -> bool:
+    """Whether two adjustments are the same but for the last digits of another machine's arithmetic."""
+    return bool(np.all(np.abs(one - other) <= SAME * np.abs(other).max(axis=1, keepdims=True)))
+
+
 def _frame_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
     frames = _most_frames(agreement)
-    if query.name == "deviations":
+    if query.name in ABOUT_MEANS:
         means = kept.get(MEANS)
         if means is not None and len(means) >= MOST_MEANS * frames and not _known(query.arrays["mean"], means):
             return "deviations were asked about other means before, and a study has one."

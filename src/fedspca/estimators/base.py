@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,17 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from fedspca.estimators.rows import RowsBeside, encoded, score_rows
 from fedspca.federation import Federation, LocalFederation
+from fedspca.federation.base import preparation_of
 from fedspca.linalg.operators import Frame, filled
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.metrics import adjusted_variances, captured_variances
 from fedspca.site import InvalidData, Query, Site
 from fedspca.site.dask_rows import is_dask
+from fedspca.site.preparation import Preparation
 from fedspca.site.site import default_names
+from fedspca.solvers.asking import adjustment_arrays
 from fedspca.solvers.deflation import captured_variance
 from fedspca.solvers.rounds import ProgressBar, Round, Rounds
 from fedspca.solvers.standardise import Moments, standardise
@@ -56,7 +60,19 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
         """Penalised objective of loadings w, given WᵀSW."""
 
-    def fit(self, X: Any, y: Any = None, *, sites: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002 - scikit-learn's signature
+        *,
+        sites: Any = None,
+        covariates: Any = None,
+        adjust: Sequence[str] | None = None,
+        sample_weight: Any = None,
+        centre: Literal["joint", "site"] = "joint",
+        scale_by: Literal["joint", "site"] = "joint",
+        site_weight: Literal["rows", "equal"] = "rows",
+    ) -> Self:
         """Fit to rows in this process, as if each belonged to its site.
 
         Parameters
@@ -68,13 +84,31 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Present by convention.
         sites : array-like of shape (n_samples,), optional
             The owner of each row; None puts all rows at one site.
+        covariates : DataFrame or array-like of shape (n_samples, n_covariates), optional
+            What is known of each row and is to be taken out of the features: age, sex, batch. Numbers, or categories.
+        adjust : sequence of str, optional
+            Which covariates are taken out, with interactions as ``"age:sex"``; by default all, without interactions.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts: a whole number is as good as the row repeated.
+        centre : {"joint", "site"}, default="joint"
+            Whose mean is subtracted. A site's own takes out all that lies between the sites' means.
+        scale_by : {"joint", "site"}, default="joint"
+            By whose standard deviation features are divided: by the joint one, if ``scale``, or by each site's own.
+        site_weight : {"rows", "equal"}, default="rows"
+            Whether a site counts as its rows do, or every site alike.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self.fit_federation(self._local_federation(X, sites, reset=True))
+        beside = RowsBeside(sites, covariates, adjust, sample_weight, centre, scale_by, site_weight)
+        return self.fit_federation(self._local_federation(X, beside, reset=True))
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit to rows, and return their scores. What :meth:`fit` takes beside the rows, this takes too."""
+        fitted = self.fit(X, y, **fit_params)
+        return fitted.transform(X, covariates=fit_params.get("covariates"), sites=fit_params.get("sites"))
 
     def fit_federation(self, federation: Federation) -> Self:
         """Fit over anything that implements the primitive ``sum(query)``.
@@ -117,10 +151,18 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.components_ = np.ascontiguousarray(w.T)
         self.mean_ = moments.mean
         self.scale_ = moments.scale
-        self.spread_ = moments.spread if not self.scale else np.where(moments.constant, 0.0, moments.scale)
+        self.spread_ = (
+            moments.spread
+            if not self.scale or preparation_of(rounds).scale == "site"
+            else np.where(moments.constant, 0.0, moments.scale)
+        )
         self.constant_features_ = np.flatnonzero(moments.constant)
         self.missing_share_ = moments.missing
         self.n_samples_ = moments.n_rows
+        self.preparation_ = preparation_of(rounds)
+        self.adjustment_ = moments.adjustment
+        self.covariate_variance_ = dict(moments.taken)
+        self.weight_factor_ = moments.factor
         self.total_variance_ = moments.total / (moments.n_rows - 1)
         self.score_covariance_ = captured / (moments.n_rows - 1)
         spanned = captured_variances(self.components_, self.score_covariance_)
@@ -142,7 +184,17 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         constant = np.zeros(self.n_features_in_, dtype=bool)
         constant[self.constant_features_] = True
         total = self.total_variance_ * (self.n_samples_ - 1)
-        return Moments(self.n_samples_, self.mean_, self.scale_, total, constant, self.missing_share_)
+        return Moments(
+            self.n_samples_,
+            self.mean_,
+            self.scale_,
+            total,
+            constant,
+            self.missing_share_,
+            adjustment=self.adjustment_,
+            factor=self.weight_factor_,
+            taken=self.covariate_variance_,
+        )
 
     def _rounds(self, federation: Federation, history: Sequence[Round] = ()) -> tuple[Rounds, ProgressBar | None]:
         for callback in self.callbacks or ():
@@ -167,32 +219,12 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 f"{f' less the {taken} found already' if taken else ''}. Got {n_components} instead."
             )
 
-    def _local_federation(self, X: Any, sites: Any, *, reset: bool) -> LocalFederation:
-        """Sites in this process, from one table and the owner of each row."""
+    def _local_federation(self, X: Any, beside: RowsBeside, *, reset: bool) -> LocalFederation:
+        """Sites in this process, from one table and what stands beside its rows."""
         self._validate_params()
         rows = X if is_dask(X) else self._validated(X, reset=reset)  # scikit-learn would fetch Dask's chunks
         names = None if is_dask(X) else getattr(self, "feature_names_in_", None)
-        if sites is None:
-            return LocalFederation([Site("all", rows, feature_names=names, allow_missing=self.max_missing > 0)])
-        owners = list(sites)
-        if len(owners) != rows.shape[0]:
-            raise InvalidData(
-                f"'sites' must name the owner of each of the {rows.shape[0]} rows. Got {len(owners)} names instead."
-            )
-        if any(_is_missing(owner) for owner in owners):
-            raise InvalidData("'sites' must name the owner of every row; some are missing.")
-        labels = np.array([str(owner) for owner in owners])
-        return LocalFederation(
-            [
-                Site(
-                    label,
-                    _rows_of(rows, labels == label),
-                    feature_names=names,
-                    allow_missing=self.max_missing > 0,
-                )
-                for label in np.unique(labels)
-            ]
-        )
+        return LocalFederation(beside.make_sites(rows, feature_names=names, allow_missing=self.max_missing > 0))
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """Check rows as scikit-learn does. Each site checks the values: its errors name the site and the column."""
@@ -209,13 +241,17 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         except ValueError as error:
             raise InvalidData(f"{error}{_text_column(X)}") from None
 
-    def transform(self, X: Any) -> NDArray[np.floating]:
-        """Scores of rows on the components: (X − mean)/scale · componentsᵀ.
+    def transform(self, X: Any, *, covariates: Any = None, sites: Any = None) -> NDArray[np.floating]:
+        """Scores of rows on the components: (X − mean)/scale · componentsᵀ, less what covariates explain.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows to project; neither copied nor made dense.
+        covariates : DataFrame or array-like of shape (n_samples, n_covariates), optional
+            The covariates of these rows, where the fit took some out.
+        sites : array-like of shape (n_samples,), optional
+            The owner of each row, where the fit went by each site's own mean; None takes them for one site's.
 
         Returns
         -------
@@ -224,9 +260,10 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         check_is_fitted(self)
         rows = self._new_rows(X)
-        loadings = self.components_.T / self.scale_[:, None]
-        scores = rows @ loadings - self.mean_ @ loadings
-        return np.asarray(scores).astype(rows.dtype, copy=False)
+        frame = Frame(self.mean_, self.scale_, nothing_removed(self.n_features_in_), self.adjustment_)
+        lines = encoded(self.preparation_, covariates, rows.shape[0])
+        scores = score_rows(rows, frame, self.components_.T, lines, sites, self.preparation_)
+        return scores.astype(rows.dtype, copy=False)
 
     def _new_rows(self, X: Any) -> Any:
         """Return new rows as the fit saw its own: missing values, where they are allowed, stand at the mean."""
@@ -264,7 +301,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rows = (scores @ self._dual_components()) * self.scale_ + self.mean_
         return np.asarray(rows).astype(scores.dtype, copy=False)
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+    def score(self, X: Any, y: Any = None, *, covariates: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
         """Share of the variance of X, about the fitted mean, that the components explain; higher is better.
 
         Parameters
@@ -273,6 +310,8 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Rows, usually ones that were not fitted to.
         y : ignored
             Present by convention.
+        covariates : DataFrame or array-like of shape (n_samples, n_covariates), optional
+            The covariates of these rows, where the fit took some out.
 
         Returns
         -------
@@ -280,10 +319,14 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             1 − ‖A − Â‖²/‖A‖², where Â is the projection of the rows A on the span of the components.
         """
         check_is_fitted(self)
-        rounds = Rounds(LocalFederation([Site("rows to score", self._new_rows(X))]))
-        frame = Frame(self.mean_, self.scale_, nothing_removed(self.n_features_in_))
+        rows, how = self._new_rows(X), self.preparation_
+        lines = encoded(how, covariates, rows.shape[0])
+        alike = Preparation(how.design, centre=how.centre, scale=how.scale)
+        rounds = Rounds(LocalFederation([Site("rows to score", rows, preparation=alike, covariates=lines)]))
+        frame = Frame(self.mean_, self.scale_, nothing_removed(self.n_features_in_), self.adjustment_)
         captured = captured_variance(rounds, frame, self.components_.T)
-        squares = rounds.sum(Query("deviations", {"mean": self.mean_}))["squares"]
+        about = {"mean": self.mean_, **adjustment_arrays(self.adjustment_)}
+        squares = rounds.sum(Query("residuals" if self.adjustment_ else "deviations", about))["squares"]
         total = float(np.sum(squares / self.scale_**2))
         within = np.trace(np.linalg.solve(self.components_ @ self.components_.T, captured))
         return float(within / total) if total > 0 else 0.0
@@ -314,14 +357,6 @@ def _without_dust(w: Array) -> Array:
     return np.where(np.abs(w) > DUST * np.abs(w).max(axis=0), w, 0.0)
 
 
-def _rows_of(rows: Any, mine: NDArray[np.bool_]) -> Any:
-    """Return one site's rows: a view if they are dense and consecutive, else a copy."""
-    where = np.flatnonzero(mine)
-    if where[-1] - where[0] + 1 == len(where):
-        return rows[where[0] : where[-1] + 1]
-    return rows[where]
-
-
 def checked_federation(federation: Any) -> Federation:
     """Return the federation, or raise an error that says how to make one."""
     if isinstance(federation, Federation):
@@ -330,13 +365,6 @@ def checked_federation(federation: Any) -> Federation:
         f"Expected a federation, something with sum(query), got {type(federation).__name__}. For sites in this process "
         "use LocalFederation(sites); for one table use fit(X, sites=...)."
     )
-
-
-def _is_missing(value: object) -> bool:
-    """Whether a label is None, NaN, or the NA or NaT of pandas."""
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return True
-    return type(value).__name__ in ("NAType", "NaTType")
 
 
 def _text_column(X: Any) -> str:

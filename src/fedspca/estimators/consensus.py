@@ -14,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from fedspca._callers import warn_caller
 from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federation
 from fedspca.estimators.paper import paper_settings
+from fedspca.estimators.rows import RowsBeside
 from fedspca.federation import Federation
+from fedspca.federation.base import preparation_of
 from fedspca.linalg.operators import Frame
-from fedspca.site.question import Query
 from fedspca.solvers.deflation import Loadings, Stages, captured_variance
 from fedspca.solvers.rounds import Rounds
-from fedspca.solvers.standardise import Moments
+from fedspca.solvers.standardise import Moments, first_sums
 from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
@@ -87,7 +88,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         rounds.report(objective=objective, nonzeros=int(np.count_nonzero(w)))
         return Found(w, captured)
 
-    def extend(self, X: Any, n_components: int, *, sites: Any = None) -> Self:
+    def extend(self, X: Any, n_components: int, *, sites: Any = None, **beside: Any) -> Self:
         """Add loadings to the fitted ones, which stay as they are, from the same rows.
 
         Parameters
@@ -98,6 +99,8 @@ class ConsensusSparsePCA(FederatedSparsePCA):
             How many loadings to add, all at once. Penalties given one a component must name the new ones too.
         sites : array-like of shape (n_samples,), optional
             The owner of each row.
+        **beside
+            What else :meth:`fit` was told beside the rows: covariates, weights.
 
         Returns
         -------
@@ -105,7 +108,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
             The same estimator, with ``n_components`` more components.
         """
         check_is_fitted(self)
-        return self.extend_federation(self._local_federation(X, sites, reset=False), n_components)
+        return self.extend_federation(self._local_federation(X, RowsBeside(sites, **beside), reset=False), n_components)
 
     def extend_federation(self, federation: Federation, n_components: int) -> Self:
         """Add loadings to the fitted ones, which stay as they are, over a federation.
@@ -150,12 +153,16 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         names = tuple(getattr(self, "feature_names_in_", rounds.feature_names))
         if names != rounds.feature_names or len(names) != len(moments.mean):
             raise ValueError("The features of the federation are not those that the model was fitted to.")
-        answer = rounds.sum(Query("moments"))
-        spread = np.where(moments.constant, np.inf, np.sqrt(self.total_variance_) * np.maximum(moments.scale, 1.0))
-        moved = np.abs(answer["sums"] / answer["counts"] - moments.mean) > 1e-6 * (spread + np.abs(moments.mean))
-        if answer.number("rows") != moments.n_rows or moved.any():
+        if preparation_of(rounds) != self.preparation_:
             raise ValueError(
-                f"The model was fitted to {moments.n_rows} rows, and these are others ({answer.number('rows'):.0f} rows"
+                "The model was fitted to rows with other covariates or weights. Extend it with the same, or fit anew."
+            )
+        first = first_sums(rounds, self.preparation_)
+        spread = np.where(moments.constant, np.inf, np.sqrt(self.total_variance_) * np.maximum(moments.scale, 1.0))
+        moved = np.abs(first.sums / first.counts - moments.mean) > 1e-6 * (spread + np.abs(moments.mean))
+        if not np.isclose(first.n_rows, moments.n_rows, rtol=1e-12, atol=0.0) or moved.any():
+            raise ValueError(
+                f"The model was fitted to {moments.n_rows} rows, and these are others ({first.n_rows:.0f} rows"
                 f"{', with other means' if moved.any() else ''}). Extend it with the same rows, or fit anew."
             )
 

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from fedspca._callers import warn_caller
 from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federation
 from fedspca.estimators.certainty import CERTAINTY, certainty, check_whole
+from fedspca.estimators.rows import RowsBeside
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
 from fedspca.federation import Federation
 from fedspca.federation.base import answers_gram, is_local
@@ -532,6 +533,7 @@ class ExactSPCA(FederatedSparsePCA):
         n_nonzero: Sequence[int | Sequence[int]] | None = None,
         sites: Any = None,
         rounds_per_point: int = 2,
+        **beside: Any,
     ) -> SparsityPath:
         """Solve for a whole grid of λ, or of non-zeros, for a round or two a point.
 
@@ -547,13 +549,15 @@ class ExactSPCA(FederatedSparsePCA):
             The owner of each row.
         rounds_per_point : int, default=2
             The most rounds that a point may cost; with few, the certificates of a λ path stay above ``tol``.
+        **beside
+            What else :meth:`fit` takes beside the rows: covariates, weights.
 
         Returns
         -------
         path : SparsityPath
             The solutions, with ways to choose among them. The estimator is fitted to the first of the grid.
         """
-        federation = self._local_federation(X, sites, reset=True)
+        federation = self._local_federation(X, RowsBeside(sites, **beside), reset=True)
         return self.path_federation(federation, lam=lam, n_nonzero=n_nonzero, rounds_per_point=rounds_per_point)
 
     def path_federation(
@@ -595,7 +599,7 @@ class ExactSPCA(FederatedSparsePCA):
         ]
         dense = nystrom.captured(state.model, self.n_components)
         return SparsityPath(
-            tuple(models), dense / moments.total, moments.n_rows, len(moments.mean), len(rounds.history)
+            tuple(models), dense / moments.total, round(moments.n_rows), len(moments.mean), len(rounds.history)
         )
 
     def _with(self, name: str, setting: Any) -> "ExactSPCA":

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.operators import all_finite
+from fedspca.site.preparation import PLAIN, Preparation
 from fedspca.site.question import Query, Terms
 
 Array = NDArray[np.float64]
@@ -87,6 +88,11 @@ class Around:
         """Whether no message leaves this machine."""
         return is_local(self._federation)
 
+    @property
+    def preparation(self) -> Preparation:
+        """How the sites see their rows before anything is asked."""
+        return preparation_of(self._federation)
+
 
 @runtime_checkable
 class AnswersGram(Protocol):
@@ -103,6 +109,20 @@ class Local(Protocol):
     @property
     def local(self) -> bool:
         """Whether no message leaves this machine."""
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A federation that says how its sites see their rows."""
+
+    @property
+    def preparation(self) -> Preparation:
+        """How the sites see their rows before anything is asked."""
+
+
+def preparation_of(federation: Federation) -> Preparation:
+    """Return how a federation's sites see their rows; as they are, where it does not say."""
+    return federation.preparation if isinstance(federation, Prepared) else PLAIN
 
 
 def is_local(federation: Federation) -> bool:

@@ -88,7 +88,7 @@ class CovarianceFederation:
 
     def _row_errors(self, query: Query) -> dict[str, Array]:
         """Σe and Σe² of squared reconstruction errors, as Gaussian rows with this covariance would have them."""
-        frame = Frame(*(query.arrays[name] for name in ("mean", "scale", "removed")))
+        frame = Frame(query.arrays["mean"], query.arrays["scale"], query.arrays["removed"])
         gram = _Gram(self.covariance, float(self.n_samples), frame).gram_matrix()
         left = project_out(query.arrays["directions"], project_out(query.arrays["directions"], gram).T)
         total = float(np.trace(left))

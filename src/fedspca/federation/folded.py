@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.federation.base import Aggregate, Around, Federation
+from fedspca.federation.base import Aggregate, Around, Federation, FederationError
 from fedspca.site.queries import ADDITIVE
 from fedspca.site.question import Query
 
@@ -38,6 +38,10 @@ class FoldedFederation(Around):
 
     def __init__(self, federation: Federation, folds: int, deal: int) -> None:
         super().__init__(federation)
+        if not self.preparation.plain:
+            raise FederationError(
+                "Folds are for rows as they are: leave out folds, or covariates, weights and the sites' own means."
+            )
         self.folds = folds
         self.deal = deal
         self.asked: list[Asked] = []

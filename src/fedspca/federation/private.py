@@ -218,6 +218,11 @@ class PrivateFederation(Around):
         notice: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__(federation)
+        if not self.preparation.plain:
+            raise FederationError(
+                "A private study takes no covariates, weights or means of single sites: what these would release is "
+                "not planned, so nothing is known of what it costs. Leave them out, or leave out the noise."
+            )
         d = len(federation.feature_names)
         self.privacy = privacy
         self.plan = make_plan(privacy, d, math.sqrt(max(1.0, federation.n_sites / among)))
@@ -354,7 +359,7 @@ class PrivateFederation(Around):
 
     def _row_errors(self, release: Release, seen: "_ReleasedData", query: Query) -> dict[str, Array]:
         """Σe and Σe² of squared reconstruction errors as Gaussian rows with the released covariance would have them."""
-        frame = Frame(*(query.arrays[name] for name in ("mean", "scale", "removed")))
+        frame = Frame(query.arrays["mean"], query.arrays["scale"], query.arrays["removed"])
         root = project_out(query.arrays["directions"], seen.gram_in(frame).root())
         inner = root.T @ root
         total = float(np.trace(inner))

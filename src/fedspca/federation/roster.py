@@ -12,6 +12,7 @@ from fedspca.door.agreement import Agreement
 from fedspca.federation.base import FederationError
 from fedspca.federation.conversation import Conversation, SiteLost
 from fedspca.site.policy import GRAM
+from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query
 
 PAUSE = 1.0
@@ -66,6 +67,11 @@ class Roster:
     def feature_names(self) -> tuple[str, ...]:
         """The features that the sites agreed on."""
         return self.agreement.features
+
+    @property
+    def preparation(self) -> Preparation:
+        """How the sites agreed to see their rows."""
+        return Preparation.of(self.agreement.fit)
 
     def answers_gram(self) -> bool:
         """Whether the sites agreed to be asked for the whole covariance."""

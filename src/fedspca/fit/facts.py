@@ -13,7 +13,8 @@ from fedspca.estimators.base import FederatedSparsePCA
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.site import Query, Site, SiteRefusal
-from fedspca.solvers.asking import frame_arrays
+from fedspca.solvers.asking import adjustment_arrays, frame_arrays
+from fedspca.solvers.standardise import Moments
 from fedspca.solvers.warm_start import leading_subspace
 
 Array = NDArray[np.float64]
@@ -26,7 +27,9 @@ class Judgement(NamedTuple):
     facts: dict[str, Any]
 
 
-def judge(federation: Federation, sites: Sequence[Site], fitted: FederatedSparsePCA) -> Judgement:
+def judge(
+    federation: Federation, sites: Sequence[Site], fitted: FederatedSparsePCA, *, between: bool = False
+) -> Judgement:
     """Ask for the figures that the report shows beside the loadings.
 
     Parameters
@@ -37,6 +40,8 @@ def judge(federation: Federation, sites: Sequence[Site], fitted: FederatedSparse
         Those of the sites that are in this process, each to be asked alone if it allows that.
     fitted : estimator
         What was found.
+    between : bool, default=False
+        Whether to ask also what lies between the sites' means.
     """
     frame = fitted._fitted_moments().frame
     about = frame_arrays(frame)
@@ -46,20 +51,40 @@ def judge(federation: Federation, sites: Sequence[Site], fitted: FederatedSparse
     errors = federation.sum(Query("row_errors", {**about, "directions": basis}))
     dense = leading_subspace(federation, frame, fitted.n_components_, np.random.default_rng(0)).values
     mean = errors.number("errors") / n
-    facts = {
+    facts: dict[str, Any] = {
         "dense_variance_ratio": [float(value) / (n - 1) / fitted.total_variance_ for value in dense],
-        "row_errors": {"mean": mean, "variance": max(errors.number("squares") / n - mean**2, 0.0)},
+        "row_errors": {
+            "mean": mean,
+            "variance": max(errors.number("squares") / n / fitted.weight_factor_ - mean**2, 0.0),
+        },
         "sites": [figure for site in sites if (figure := _shown_alone(site, frame, basis)) is not None],
     }
+    if fitted.covariate_variance_:
+        facts["covariate_variance"] = dict(fitted.covariate_variance_)
+    if between and federation.n_sites > 1:
+        facts["between_sites"] = shares_between(federation, fitted._fitted_moments(), scaled=bool(fitted.scale))
     return Judgement(captured / (n - 1), facts)
+
+
+def shares_between(federation: Federation, moments: Moments, *, scaled: bool) -> dict[str, float]:
+    """Return the share of the variance that lies between the sites' means, before and after what is taken out."""
+    answer = federation.sum(Query("between_sites", frame_arrays(moments.frame)))
+    apart = np.maximum(answer["between"] - answer["sums"] ** 2 * moments.factor / moments.n_rows, 0.0)
+    whole = apart + answer["within"]
+    varying = whole > 0
+    unit = np.where(varying, whole, 1.0) if scaled else np.ones(len(whole))
+    before = float(np.sum(apart / unit) / np.sum((whole / unit)[varying])) if varying.any() else 0.0
+    return {"before": before, "after": float(np.sum(answer["left"])) / moments.total}
 
 
 def _shown_alone(site: Site, frame: Frame, basis: Array) -> dict[str, Any] | None:
     """Return how well the joint components fit one site, or None if its policy keeps that to itself."""
     try:
         captured = site.answer_alone(Query("captured_variance", {**frame_arrays(frame), "directions": basis}))
-        squares = site.answer_alone(Query("deviations", {"mean": frame.mean}))["squares"]
-        rows = site.answer_alone(Query("moments"))["rows"]
+        about = {"mean": frame.mean, **adjustment_arrays(frame.adjustment)}
+        squares = site.answer_alone(Query("residuals" if frame.adjustment else "deviations", about))["squares"]
+        counted = "moments" if site.preparation.counts_rows else "weighted_moments"
+        rows = site.answer_alone(Query(counted))["rows"]
     except SiteRefusal:
         return None
     total = float(np.sum(squares / frame.scale**2))

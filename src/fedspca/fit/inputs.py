@@ -1,8 +1,8 @@
 """From files to sites: the features that they share, in one order, and the remarks for a reader."""
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from fedspca.data.profile import Profile
 from fedspca.data.schema import Schema, agree
 from fedspca.data.units import unlike_sites
 from fedspca.federation.covariance import CovarianceFederation
-from fedspca.fit.settings import FitSettings
+from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
+from fedspca.site.preparation import Preparation, is_missing, level_text
 
-SHOWN_ALONE = frozenset({"captured_variance", "deviations", "moments"})
+SHOWN_ALONE = frozenset({"captured_variance", "deviations", "moments", "residuals", "weighted_moments"})
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,15 @@ class Inputs:
         Remarks: what was done so that the files fit together.
     schema : Schema
         The schema of the features.
+    levels : mapping of str to tuple of str
+        The levels of covariates that are categories.
     """
 
     feature_names: tuple[str, ...]
     sites: tuple[SiteRows, ...]
     told: tuple[str, ...]
     schema: Schema
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def profiles(self) -> dict[str, Profile]:
@@ -133,7 +137,9 @@ def open_inputs(settings: FitSettings) -> Inputs:
     sites, small = _large_enough(sites, settings)
     first = next(iter(schemas.values()))
     kinds = dict(zip(first.names, first.dtypes, strict=True))
-    return Inputs(names, tuple(sites), (*told, *small), Schema(names, tuple(kinds[name] for name in names)))
+    levels = levels_in(settings, sites)
+    told += [*small, *_told_of_levels(settings, levels)]
+    return Inputs(names, tuple(sites), tuple(told), Schema(names, tuple(kinds[name] for name in names)), levels)
 
 
 def _large_enough(sites: list[SiteRows], settings: FitSettings) -> tuple[list[SiteRows], list[str]]:
@@ -186,4 +192,50 @@ def make_sites(settings: FitSettings, inputs: Inputs) -> list[Site]:
     """Return the sites, each with the policy of the settings."""
     policy = Policy(min_rows=settings.min_rows, alone=SHOWN_ALONE if settings.show_sites else frozenset())
     shared: dict[str, Any] = {"feature_names": inputs.feature_names, "allow_missing": settings.max_missing > 0}
-    return [Site(site.site, site.rows, policy=policy, **shared) for site in inputs.sites]
+    preparation = Preparation.of(vars(replace(settings, levels=inputs.levels)))
+    return [site_of(site, site.site, settings, preparation, policy=policy, **shared) for site in inputs.sites]
+
+
+def site_of(rows: SiteRows, name: str, settings: SolverSettings, preparation: Preparation, **about: Any) -> Site:
+    """Return a site that sees its rows as a preparation says, with covariates and weights from its own columns."""
+    design = preparation.design
+    return Site(
+        name,
+        rows.rows,
+        preparation=preparation,
+        covariates=design.encode(f"Site {name!r}", rows.beside) if design.terms else None,
+        weights=None if settings.weight is None else rows.beside[settings.weight],
+        **about,
+    )
+
+
+def levels_in(settings: FitSettings, sites: Sequence[SiteRows]) -> dict[str, tuple[str, ...]]:
+    """Return the levels of the covariates that are texts: those agreed on, else all that the files have."""
+    found = {name: tuple(levels) for name, levels in settings.levels.items()}
+    for name in settings.covariates:
+        columns = [site.beside[name] for site in sites]
+        if name in found or not any(_holds_texts(column) for column in columns):
+            continue
+        present = {level_text(value) for column in columns for value in column if not is_missing(value)}
+        found[name] = tuple(sorted(present))
+    return found
+
+
+def _holds_texts(column: Any) -> bool:
+    """Whether a column holds something else than numbers, however these are stored."""
+    if column.dtype != object:
+        return False
+    try:
+        np.array([value for value in column if not is_missing(value)], dtype=object).astype(np.float64)
+    except ValueError:
+        return True
+    return False
+
+
+def _told_of_levels(settings: FitSettings, levels: Mapping[str, tuple[str, ...]]) -> list[str]:
+    return [
+        f"{name!r} is taken out as a category with the levels {listed(found, most=8, quote=False)}; the first is what "
+        "the others are compared with"
+        for name, found in levels.items()
+        if name not in settings.levels
+    ]

@@ -6,11 +6,29 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from fedspca.federation import FederationError, LocalFederation
+from fedspca.fit.facts import shares_between
 from fedspca.fit.inputs import Inputs, make_sites
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import make_estimator
 from fedspca.site import Site, SiteError
 from fedspca.solvers.standardise import standardise
+
+MUCH_BETWEEN = 0.1  # of the variance: beyond it, the first component is often the site
+
+
+def between_sites(settings: FitSettings, inputs: Inputs) -> list[str]:
+    """Return a sentence if much of the variance lies between the sites' means, and nothing takes it out."""
+    if len(inputs.sites) < 2 or settings.centre == "site":
+        return []
+    federation = LocalFederation(make_sites(replace(settings, min_rows=1), inputs))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are told of as oddities
+        moments = standardise(federation, scale=settings.scale, max_missing=settings.max_missing)
+    share = shares_between(federation, moments, scaled=settings.scale)["after"]
+    if share <= MUCH_BETWEEN:
+        return []
+    told = f"{share:.0%} of the variance lies between the sites' means, so that a component may be the site itself."
+    return [f"{told} Take it out with --centre site, or take out what the sites differ in with --adjust."]
 
 
 def too_small(settings: FitSettings, rows: dict[str, int]) -> list[str]:

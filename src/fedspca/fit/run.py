@@ -26,6 +26,7 @@ from fedspca.fit.solvers import make_estimator
 from fedspca.linalg.operators import column_sums
 from fedspca.model import SparsePCAModel, plain_round
 from fedspca.site import Site
+from fedspca.site.preparation import unusual
 from fedspca.solvers.rounds import Round, Rounds
 
 Callback = Callable[[Round], object]
@@ -93,6 +94,9 @@ def fit_covariance_file(settings: FitSettings, *, callback: Callback | None = No
         raise ValueError("Give either tables or --covariance, not both.")
     if settings.solver != "exact":
         raise ValueError(f"The solver {settings.solver!r} needs rows; a covariance is for --solver exact.")
+    if asked := unusual(vars(settings)):
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
+        raise ValueError(f"{options} needs rows, and there is only a covariance. Adjust before you form it.")
     estimator = make_estimator(settings, [callback] if callback else [])
     federation = read_covariance(Path(str(settings.covariance)), settings)
     kept = {name: value for name, value in asdict(settings).items() if name not in {"files", "cache"}}
@@ -142,7 +146,7 @@ def fitted_model(
     """
     estimator.fit_federation(federation)
     asking = Rounds(federation)
-    judgement = judge(asking, sites, estimator)
+    judgement = judge(asking, sites, estimator, between=settings.between_sites)
     followed = settings.path and settings.solver == "exact"
     path = follow_path(settings, asking, default_grid(len(federation.feature_names))) if followed else None
     return SparsePCAModel.from_estimator(
@@ -174,4 +178,6 @@ def _identity(settings: FitSettings, inputs: Inputs) -> str:
     for site in inputs.sites:
         digest.update(f"{site.site}\0{site.rows.shape}".encode())
         digest.update(column_sums(site.rows, missing=True).tobytes())
+        for name, values in site.beside.items():
+            digest.update(json.dumps([name, values.tolist()]).encode())
     return digest.hexdigest()

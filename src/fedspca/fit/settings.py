@@ -12,7 +12,7 @@ from fedspca.data.formats import TextOptions
 WORKERS = ("lam1", "mu", "line_search", "retraction", "local_steps", "local_tol", "local_start")  # of fsspca alone
 CONSENSUS = ("rho", "block_sizes", "deflation", "finish", "init")  # of both of the paper's methods
 OF_THE_PAPER = ("preset", *CONSENSUS, *WORKERS)
-SECTIONS = ("study", "data", "columns", "fit", "federation", "privacy", "policy")
+SECTIONS = ("study", "data", "columns", "adjust", "fit", "federation", "privacy", "policy")
 
 
 def setting(section: str, help: str, default: Any = None, example: str = "", choices: tuple[str, ...] = ()) -> Any:
@@ -123,8 +123,37 @@ class SolverSettings:
         "fit", "Ask by so many folds, and tell how sure the loadings are, for no further round (exact).", example="10"
     )
     seed: int = setting("fit", "Seed of the first directions.", 0)
+    between_sites: bool = setting(
+        "fit", "Also sum what lies between the sites' means, before and after, for the report.", True
+    )
     path: bool = setting(
         "fit", "Also follow the variance captured against non-zeros, for the report (exact; a dozen rounds more).", True
+    )
+
+    adjust: tuple[str, ...] = setting(
+        "adjust", "Columns to take out of the features, such as age or batch; age:sex is an interaction.", (), '["age"]'
+    )
+    levels: Mapping[str, tuple[str, ...]] = setting(
+        "adjust",
+        "The levels of columns of text in adjust, the one to compare with first; by default those in the files.",
+        {},
+        '{ sex = ["F", "M"] }',
+    )
+    weight: str | None = setting("adjust", "The column that says how often a row counts.", example='"weight"')
+    site_weight: str = setting(
+        "adjust",
+        "Whether a site counts as its rows do, or every site alike: rows or equal.",
+        "rows",
+        choices=("rows", "equal"),
+    )
+    centre: str = setting(
+        "adjust", "Whose mean is subtracted: joint, or site for each site's own.", "joint", choices=("joint", "site")
+    )
+    scale_by: str = setting(
+        "adjust",
+        "By whose spread features are divided: joint, or site for each site's own.",
+        "joint",
+        choices=("joint", "site"),
     )
 
     def with_given(self, given: Mapping[str, Any]) -> Self:
@@ -174,6 +203,11 @@ class FitSettings(SolverSettings):
         "policy", "Let each site's own fit be shown in the report, and not only sums over all sites.", False
     )
 
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """The columns that are taken out of the features."""
+        return tuple(dict.fromkeys(part for term in self.adjust for part in term.split(":")))
+
     def columns(self) -> Columns:
         """Return what each column is for."""
         return Columns(
@@ -182,6 +216,8 @@ class FitSettings(SolverSettings):
             id=self.id,
             label=self.label,
             site=self.site_column,
+            covariates=self.covariates,
+            weight=self.weight,
             categories=self.categories,
             rename={old: new for new, others in self.rename.items() for old in others},
             max_features=self.max_features,

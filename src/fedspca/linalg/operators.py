@@ -1,8 +1,9 @@
 """A site's rows, centred, scaled and deflated, as an operator that is applied and never formed.
 
 With raw rows X (n × d, dense or CSR), mean μ, scale s and removed directions Z, the matrix of the paper is
-A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). X stays as it is and where it is: every figure is a sum over blocks of rows, in
-double precision, which are visited in turn, or on the cluster that holds them.
+A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). Covariates take out of X − 1μᵀ what they explain, and with weights a row counts as
+often as its weight says (:mod:`fedspca.linalg.beside`). X stays as it is and where it is: every figure is a sum over
+blocks of rows, in double precision, which are visited in turn, or on the cluster that holds them.
 """
 
 import math
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
+from fedspca.linalg.beside import NOTHING, Adjustment, Beside
 from fedspca.linalg.stiefel import project_out
 
 Array = NDArray[np.float64]
@@ -149,69 +151,130 @@ def small_gram_product(a: Array, x: Array) -> Array:
     return np.ascontiguousarray(np.array([(a @ column) @ a for column in columns]).T)
 
 
-def column_sums(rows: AnyRows, *, missing: bool = False) -> Array:
+def column_sums(rows: AnyRows, *, missing: bool = False, beside: Beside = NOTHING) -> Array:
     """Σ x by column, in double precision; missing values, where there may be any, add nothing."""
 
-    def of(block: Any) -> Sums:
-        return (np.asarray(block.sum(axis=0)).ravel(),)
+    def of(block: Any, part: Beside) -> Sums:
+        return (np.asarray(block.sum(axis=0) if part.weights is None else part.weights @ block).ravel(),)
 
-    return total(rows, of, np.zeros(rows.shape[1]) if missing else None)[0]
+    return total(rows, beside.along(of), np.zeros(rows.shape[1]) if missing else None)[0]
 
 
-def missing_counts(rows: AnyRows) -> Array:
+def missing_counts(rows: AnyRows, beside: Beside = NOTHING) -> Array:
     """Missing values (NaN) by column."""
-    return total(rows, lambda block: (column_counts(block, np.isnan),))[0]
+    return total(rows, beside.along(lambda block, part: (column_counts(block, np.isnan, part),)))[0]
 
 
-def column_counts(block: Any, which: Callable[[Any], NDArray[np.bool_]]) -> Array:
+def column_counts(block: Any, which: Callable[[Any], NDArray[np.bool_]], part: Beside = NOTHING) -> Array:
     """How many of the values stored in each column are such ones."""
     if isinstance(block, np.ndarray):
-        return np.asarray(which(block).sum(axis=0), dtype=np.float64)
-    return np.bincount(block.indices[which(block.data)], minlength=block.shape[1]).astype(np.float64)
+        found = which(block)
+        return np.asarray(found.sum(axis=0) if part.weights is None else part.weights @ found, dtype=np.float64)
+    found = which(block.data)
+    weights = None if part.weights is None else _stored_weights(block, part)[found]
+    return np.bincount(block.indices[found], weights, minlength=block.shape[1]).astype(np.float64)
 
 
-def deviations_from(rows: AnyRows, mean: Array, *, missing: bool = False) -> tuple[Array, Array]:
-    """Σ(x − μ) and Σ(x − μ)² by column. The mean goes before the square: Σx² − nμ² cancels where means are large."""
+def deviations_from(
+    rows: AnyRows,
+    mean: Array,
+    *,
+    missing: bool = False,
+    beside: Beside = NOTHING,
+    adjustment: Adjustment | None = None,
+) -> tuple[Array, Array]:
+    """Σ(x − μ) and Σ(x − μ)² by column. The mean goes before the square: Σx² − nμ² cancels where means are large.
 
-    def of(block: Any) -> Sums:
-        if isinstance(block, np.ndarray):
-            centred = block - mean
-            return centred.sum(axis=0), np.einsum("ij,ij->j", centred, centred)
+    With an adjustment they are of what it leaves of x − μ.
+    """
+
+    def of(block: Any, part: Beside) -> Sums:
+        if isinstance(block, np.ndarray) or adjustment is not None:
+            return _dense_deviations(block, mean, part, adjustment)
         stored = block.data - mean[block.indices]
-        zeros = block.shape[0] - np.bincount(block.indices, minlength=len(mean))
-        offsets = np.bincount(block.indices, weights=stored, minlength=len(mean)) - zeros * mean
-        return offsets, np.bincount(block.indices, weights=stored**2, minlength=len(mean)) + zeros * mean**2
+        weights = _stored_weights(block, part)
+        zeros = part.ones(block.shape[0]).sum() - np.bincount(block.indices, weights, minlength=len(mean))
+        sums = (
+            np.bincount(block.indices, weights=weights * power, minlength=len(mean)) for power in (stored, stored**2)
+        )
+        offsets, squares = sums
+        return offsets - zeros * mean, squares + zeros * mean**2
 
-    offsets, squares = total(rows, of, mean if missing else None)
+    offsets, squares = total(rows, beside.along(of), mean if missing else None)
     return offsets, squares
+
+
+def _stored_weights(block: Any, part: Beside) -> Array:
+    """Return the weight of the row of each value that a sparse block stores."""
+    return np.repeat(part.ones(block.shape[0]), np.diff(block.indptr))
+
+
+def _dense_deviations(block: Any, mean: Array, part: Beside, adjustment: Adjustment | None) -> Sums:
+    offsets, squares = np.zeros(len(mean)), np.zeros(len(mean))
+    for dense, here in dense_parts_beside(block, part):
+        centred = dense - mean
+        centred -= here.explained(adjustment)
+        weighted = here.weighted(centred)
+        offsets += weighted.sum(axis=0)
+        squares += np.einsum("ij,ij->j", weighted, centred)
+    return offsets, squares
+
+
+def covariate_products(
+    rows: AnyRows, mean: Array, about: Array, *, missing: bool, beside: Beside
+) -> tuple[Array, Array]:
+    """(C − γ)ᵀ(C − γ) and (C − γ)ᵀ(X − μ): all that a regression of the features on the covariates needs."""
+
+    def of(block: Any, part: Beside) -> Sums:
+        centred = part.about(Adjustment(about, np.zeros((len(about), 0))))
+        weighted = part.weighted(centred)
+        if isinstance(block, np.ndarray):
+            return weighted.T @ centred, weighted.T @ (block - mean)
+        return weighted.T @ centred, np.asarray(block.T @ weighted).T - np.outer(weighted.sum(axis=0), mean)
+
+    inner, cross = total(rows, beside.along(of), mean if missing else None, least=BLOCK_ROWS)
+    return inner, cross
 
 
 @dataclass(frozen=True)
 class Frame:
     """The coordinates in which rows are seen: what is subtracted, what it is divided by, which directions are gone.
 
-    An infinite scale leaves a feature out: it is zero in every row, exactly.
+    An infinite scale leaves a feature out: it is zero in every row, exactly. An adjustment is what covariates explain,
+    and is subtracted too.
     """
 
     mean: Array
     scale: Array
     removed: Array
+    adjustment: Adjustment | None = None
 
     def without(self, directions: Array) -> "Frame":
         """Return the same frame with further orthonormal directions removed."""
-        return Frame(self.mean, self.scale, np.hstack([self.removed, directions]))
+        return Frame(self.mean, self.scale, np.hstack([self.removed, directions]), self.adjustment)
 
 
 class StandardisedRows:
-    """(X − 1μᵀ) diag(1/s) as an operator, with its Gram matrix once that has become the cheaper way.
+    """(X − 1μᵀ − (C − 1γᵀ)B) diag(1/s) as an operator, with its Gram matrix once that has become the cheaper way.
 
     Missing values, where there may be any, stand at the mean: they are zero once centred.
     """
 
-    def __init__(self, rows: AnyRows, mean: Array, scale: Array, *, missing: bool = False) -> None:
+    def __init__(
+        self,
+        rows: AnyRows,
+        mean: Array,
+        scale: Array,
+        *,
+        missing: bool = False,
+        beside: Beside = NOTHING,
+        adjustment: Adjustment | None = None,
+    ) -> None:
         self.rows = rows
         self.mean = mean
         self.scale = scale
+        self.beside = beside
+        self.adjustment = adjustment
         self._fill = mean if missing else None
         self._unscaled = bool((scale == 1.0).all())
         self._gram: Array | None = None
@@ -233,16 +296,26 @@ class StandardisedRows:
         scaled = x if self._unscaled else x / self.scale[:, None]
         shift = self.mean @ scaled
 
-        def of(block: Any) -> Sums:
+        adjustment, along = self.adjustment, self.beside.along
+
+        def of(block: Any, part: Beside) -> Sums:
             scores = thin_product(block, scaled)
             scores -= shift
-            return thin_product(block.T, scores), scores.sum(axis=0)
+            if adjustment is None:
+                scores = part.weighted(scores)
+                return thin_product(block.T, scores), scores.sum(axis=0)
+            about = part.about(adjustment)
+            scores -= about @ (adjustment.coefficients @ scaled)
+            scores = part.weighted(scores)
+            return thin_product(block.T, scores), scores.sum(axis=0), about.T @ scores
 
         least = CSR_ROWS if not _dense(self.rows) else BLOCK_ROWS if x.shape[1] > NARROW else NARROW_ROWS
-        product, score_sums = total(self.rows, of, self._fill, least=least)
+        product, score_sums, *explained = total(self.rows, along(of), self._fill, least=least)
         # in place: with many features a copy of the product is as large as the model
         transposed = blas.dger(-1.0, score_sums, self.mean, a=np.ascontiguousarray(product).T, overwrite_a=1)
         product = np.asarray(transposed.T)
+        if adjustment is not None:
+            product -= adjustment.coefficients.T @ explained[0]
         if not self._unscaled:
             product /= self.scale[:, None]
         return product
@@ -254,16 +327,24 @@ class StandardisedRows:
         zero; then whoever chooses a Q that is not orthonormal would choose which rows count.
         """
 
-        def of(block: Any) -> Sums:
-            errors = np.concatenate([self._left_of(dense, basis) for dense in dense_parts(block)])
-            return np.array([errors.sum()]), np.array([errors @ errors])
+        def of(block: Any, part: Beside) -> Sums:
+            errors = np.concatenate([self._left_of(*both, basis) for both in dense_parts_beside(block, part)])
+            weighted = part.weighted(errors)
+            return np.array([weighted.sum()]), np.array([weighted @ errors])
 
-        errors, squares = total(self.rows, of, self._fill)
+        errors, squares = total(self.rows, self.beside.along(of), self._fill)
         return float(errors[0]), float(squares[0])
 
-    def _left_of(self, dense: Array, basis: Array) -> Array:
+    def row_sums(self) -> Array:
+        """Σa over the rows, by feature."""
+        offsets, _ = deviations_from(
+            self.rows, self.mean, missing=self._fill is not None, beside=self.beside, adjustment=self.adjustment
+        )
+        return offsets / self.scale
+
+    def _left_of(self, dense: Array, part: Beside, basis: Array) -> Array:
         """Return the squared length of what the directions leave of each row."""
-        rows = (dense - self.mean) / self.scale
+        rows = self._standardised(dense, part)
         rows -= (rows @ basis) @ basis.T
         return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
@@ -288,8 +369,12 @@ class StandardisedRows:
     def _standardised_copy(self) -> Array:
         if self._copy is None:
             rows: Any = self.rows
-            self._copy = ((rows if self._fill is None else filled(rows, self._fill)) - self.mean) / self.scale
+            whole = rows if self._fill is None else filled(rows, self._fill)
+            self._copy = self.beside.rooted(self._standardised(whole, self.beside))
         return self._copy
+
+    def _standardised(self, dense: Array, part: Beside) -> Array:
+        return np.asarray((dense - self.mean - part.explained(self.adjustment)) / self.scale)
 
     def gram_matrix(self) -> Array:
         """AᵀA itself, d × d, in one pass over the rows. Sparse rows stay sparse."""
@@ -298,23 +383,34 @@ class StandardisedRows:
     def _gram_matrix(self) -> Array:
         if self._gram is None:
 
-            def of(block: Any) -> Sums:
+            def of(block: Any, part: Beside) -> Sums:
                 centred = block - self.mean
+                if self.adjustment is not None:
+                    centred -= part.explained(self.adjustment)
                 centred /= self.scale
-                return (blas.dsyrk(1.0, centred.T),)  # half of it: numpy would fill in the other half each time
+                # half of it: numpy would fill in the other half each time
+                return (blas.dsyrk(1.0, part.rooted(centred).T),)
 
-            upper = np.triu(total(self.rows, of, self._fill)[0])
+            upper = np.triu(total(self.rows, self.beside.along(of), self._fill)[0])
             self._gram = upper + np.triu(upper, 1).T
         return self._gram
 
     def _sparse_gram_matrix(self) -> Array:
-        """Σ(x − μ)(x − μ)ᵀ as Σxxᵀ − sμᵀ − μsᵀ + nμμᵀ, with s = Σx, divided by the scales."""
+        """Σ(x − m)(x − m)ᵀ as Σxxᵀ − GᵀM − MᵀG + MᵀHM, divided by the scales.
 
-        def of(block: Any) -> Sums:
-            return (block.T @ block).toarray(), np.asarray(block.sum(axis=0)).ravel()
+        A row is less m = Mᵀd with d = (1, c − γ) and M = (μ, B): what is known of it. G = Σdxᵀ and H = Σddᵀ.
+        """
+        known = self.mean[None] if self.adjustment is None else np.vstack([self.mean, self.adjustment.coefficients])
 
-        gram, sums = total(self.rows, of, self._fill, least=CSR_ROWS)
-        rest = np.outer(sums - 0.5 * self.rows.shape[0] * self.mean, self.mean)
+        def of(block: Any, part: Beside) -> Sums:
+            ones = np.ones((block.shape[0], 1))
+            lines = ones if self.adjustment is None else np.hstack([ones, part.about(self.adjustment)])
+            weighted = part.weighted(lines)
+            left = block if part.weights is None else sp.diags_array(part.weights) @ block
+            return (block.T @ left).toarray(), np.asarray(block.T @ weighted).T, weighted.T @ lines
+
+        gram, cross, inner = total(self.rows, self.beside.along(of), self._fill, least=CSR_ROWS)
+        rest = (cross - 0.5 * inner @ known).T @ known
         gram -= rest + rest.T
         gram /= self.scale[:, None]
         gram /= self.scale
@@ -333,6 +429,15 @@ def dense_parts(block: Any) -> Iterator[Array]:
     step = max(1, BLOCK_BYTES // (8 * block.shape[1]))
     for start in range(0, max(block.shape[0], 1), step):
         yield block[start : start + step].toarray()
+
+
+def dense_parts_beside(block: Any, part: Beside) -> Iterator[tuple[Array, Beside]]:
+    """Yield a block of rows as dense ones, with what stands beside them."""
+    start = 0
+    for dense in dense_parts(block):
+        stop = start + dense.shape[0]
+        yield dense, part.part(start, stop)
+        start = stop
 
 
 class GramOperator(Protocol):

@@ -88,6 +88,9 @@ def unmasked(
     return total
 
 
+COUNTED = {"moments": "rows", "weighted_moments": "used"}  # the question that counts rows, and where the count is
+
+
 class Scale:
     """How terms become integers, from what the sums so far have told: bounds, where they are known, else wide words."""
 
@@ -96,9 +99,9 @@ class Scale:
 
     def learn(self, query: Query, sums: Mapping[str, Array]) -> None:
         """Remember what bounds later sums."""
-        if query.name == "moments":
-            self.arrays["rows"] = np.sum(sums["rows"], keepdims=True).reshape(1)  # over the folds, if there are any
-        elif query.name == "deviations" and "rows" in self.arrays:
+        if query.name in COUNTED:  # over the folds, if there are any
+            self.arrays["rows"] = np.sum(sums[COUNTED[query.name]], keepdims=True).reshape(1)
+        elif query.name in {"deviations", "residuals"} and "rows" in self.arrays:
             squares = np.atleast_2d(sums["squares"]).sum(axis=0)
             self.arrays |= {"squares": squares, "mean": query.arrays["mean"]}
 

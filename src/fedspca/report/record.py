@@ -121,7 +121,8 @@ def between_institutions(model: SparsePCAModel) -> Markup:
 
 def data_notes(model: SparsePCAModel) -> Markup:
     """Say what was done to the data."""
-    told = [tag("p", f"{note[0].upper()}{note[1:]}.") for note in model.facts.get("told", [])]
+    told = [tag("p", sentence) for sentence in model.adjusted()]
+    told += [tag("p", f"{note[0].upper()}{note[1:]}.") for note in model.facts.get("told", [])]
     constant = [model.feature_names[j] for j in model.facts.get("constant_features", [])]
     if constant:
         told.append(tag("p", f"Features with one value everywhere, which get no weight: {', '.join(constant[:20])}."))

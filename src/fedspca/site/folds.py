@@ -21,6 +21,7 @@ from fedspca.linalg.operators import (
     Sums,
     forget_mapped,
 )
+from fedspca.site.errors import InvalidQuery
 from fedspca.site.question import DEAL, Query, Question, SiteData, Terms
 
 
@@ -53,6 +54,8 @@ def answer_by_fold(question: Question, data: SiteData, query: Query, least: int)
     least : int
         How many rows a fold must hold at least.
     """
+    if not data.preparation.plain:
+        raise InvalidQuery(data.site, query.name, "rows with covariates, weights or a mean of their own have no folds.")
     n, d = data.rows.shape
     labels = deal(data.site, n, query.folds, int(query.scalars[DEAL]), least)
     shapes = question.shapes(d, query)

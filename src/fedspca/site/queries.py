@@ -31,11 +31,13 @@ from fedspca.dp.noise import (
     noised,
     packed,
 )
+from fedspca.linalg.beside import Adjustment
 from fedspca.linalg.line_search import LineSearch
 from fedspca.linalg.operators import (
     COLUMNS_OF_CONSENSUS,
     Frame,
     column_sums,
+    covariate_products,
     deviations_from,
     missing_counts,
 )
@@ -63,21 +65,115 @@ CURVATURE_POWER = 16  # the power mean of the sites' curvatures is within K^(1/1
 
 
 def _frame(query: Query) -> Frame:
-    return Frame(query.arrays["mean"], query.arrays["scale"], query.arrays["removed"])
+    return Frame(query.arrays["mean"], query.arrays["scale"], query.arrays["removed"], _adjustment(query))
 
 
-def moments(data: SiteData, state: State, _query: Query) -> tuple[State, Terms]:
+def _adjustment(query: Query) -> Adjustment | None:
+    if "coefficients" not in query.arrays:
+        return None
+    return Adjustment(query.arrays["covariate_mean"], query.arrays["coefficients"])
+
+
+def _about(data: SiteData, query: Query) -> tuple[Frame, Array]:
+    """Return the frame of raw rows that a question about means alone names, and the site's own spread."""
+    mean = query.arrays["mean"]
+    frame = Frame(mean, np.ones(len(mean)), np.zeros((len(mean), 0)), _adjustment(query))
+    return data.raw(frame), np.ones(len(mean)) if data.own is None else data.own.scale
+
+
+def moments(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """N and Σx, with a count for each feature of the values that are there."""
     n, d = data.rows.shape
+    if not data.preparation.counts_rows:
+        raise InvalidQuery(data.site, query.name, "its rows have weights: ask weighted_moments.")
     counts = n - missing_counts(data.rows) if data.missing else np.full(d, float(n))
-    return state, {"rows": np.array(float(n)), "counts": counts, "sums": column_sums(data.rows, missing=data.missing)}
+    return state, {"rows": np.array(float(n)), "counts": counts, "sums": _sums(data)}
+
+
+def _sums(data: SiteData) -> Array:
+    """Σx by feature; about a mean of the site's own it is nothing."""
+    if data.own is not None:
+        return np.zeros(data.rows.shape[1])
+    return column_sums(data.rows, missing=data.missing, beside=data.beside)
+
+
+def weighted_moments(data: SiteData, state: State, _query: Query) -> tuple[State, Terms]:
+    """Rows that count, Σw as given and as used, and Σwx, with Σw for each feature over the values that are there."""
+    n, d = data.rows.shape
+    weights = data.beside.ones(n)
+    here = np.full(d, weights.sum())
+    return state, {
+        "rows": np.array(float(np.count_nonzero(weights))),
+        "weight": np.array(data.weight),
+        "used": np.array(weights.sum()),
+        "weights": here - missing_counts(data.rows, data.beside) if data.missing else here,
+        "sums": _sums(data),
+    }
 
 
 def deviations(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """Σ(x − μ) and Σ(x − μ)² by feature, about the mean of all sites; the first is what rounding left in the mean."""
-    mean = query.arrays["mean"]
-    offsets, squares = deviations_from(data.rows, mean, missing=data.missing)
-    return state, {"offsets": offsets, "squares": squares}
+    return state, _deviations(data, query)
+
+
+def residuals(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Σe and Σe² by feature of what the covariates leave, e = x − μ − (c − γ)B."""
+    return state, _deviations(data, query)
+
+
+def _deviations(data: SiteData, query: Query) -> Terms:
+    frame, spread = _about(data, query)
+    offsets, squares = deviations_from(
+        data.rows, frame.mean, missing=data.missing, beside=data.beside, adjustment=frame.adjustment
+    )
+    if data.own is not None:  # what rounding leaves of a feature with one value at this site is no variance
+        dust = (2 * np.finfo(float).eps * np.abs(data.own.mean)) ** 2 * data.beside.ones(data.rows.shape[0]).sum()
+        squares = np.where(squares <= dust, 0.0, squares)
+    return {"offsets": offsets / spread, "squares": squares / spread**2}
+
+
+def covariate_sums(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Σc by covariate, and whether it varies here: one or nothing, so that the sum counts sites."""
+    covariates = _covariates(data, query)
+    varying = np.ptp(covariates, axis=0) > 0
+    return state, {"sums": data.beside.weighted(covariates).sum(axis=0), "varying": varying.astype(np.float64)}
+
+
+def covariate_moments(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """(C − γ)ᵀ(C − γ) and (C − γ)ᵀ(X − μ), about the means of all sites."""
+    _covariates(data, query)
+    frame, spread = _about(data, query)
+    about = query.arrays["covariate_mean"]
+    inner, cross = covariate_products(data.rows, frame.mean, about, missing=data.missing, beside=data.beside)
+    return state, {"inner": inner, "cross": cross / spread}
+
+
+def _covariates(data: SiteData, query: Query) -> Array:
+    """Return the site's covariates, if it has as many as the question is about."""
+    asked, found = query.arrays.get("covariate_mean", query.arrays.get("covariates")), data.beside.covariates
+    if found is None or asked is None or found.shape[1] != len(asked):
+        here = 0 if found is None else found.shape[1]
+        raise InvalidQuery(
+            data.site, query.name, f"the site has {here} column(s) of covariates, and not as many as that."
+        )
+    return found
+
+
+def between_sites(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Σx, (Σx)²/n and Σ(x − x̄)² of this site about the joint mean, and (Σa)²/n of what is analysed, by feature.
+
+    Summed over the sites they say what lies between their means, before and after.
+    """
+    joint = query.arrays["mean"] if data.own is None else np.zeros(data.rows.shape[1])
+    n = data.beside.ones(data.rows.shape[0]).sum()
+    sums, squares = deviations_from(data.rows, joint, missing=data.missing, beside=data.beside)
+    left = data.standardised_in(_frame(query)).row_sums()
+    return state, {
+        "sums": sums,
+        "between": sums**2 / n,
+        "within": np.maximum(squares - sums**2 / n, 0.0),
+        "left": left**2 / n,
+    }
 
 
 def gram_product(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
@@ -259,10 +355,11 @@ def _squares(query: Query) -> float:
 
 PRECISIONS = frozenset({"float64", "float32"})
 FRAME: Mapping[str, Shape] = {"mean": ("d",), "scale": ("d",), "removed": ("d", "q")}
+ADJUSTMENT: Mapping[str, Shape] = {"covariate_mean": ("p",), "coefficients": ("p", "d")}
 STATED: Mapping[str, Shape] = {"centre": ("d",), "scale": ("d",)}
 NOISE: Mapping[str, type | frozenset[str]] = {"sigma": float, "grid": int, "among": int}
 CLIPPED: Mapping[str, type | frozenset[str]] = {**NOISE, "clip": float}
-CONSENSUS_OPTIONAL: Mapping[str, Shape] = {**FRAME, "start": ("d", "r")}
+CONSENSUS_OPTIONAL: Mapping[str, Shape] = {**FRAME, **ADJUSTMENT, "start": ("d", "r")}
 CONSENSUS_TERMS: Mapping[str, Shape] = {
     "consensus": ("d", "r"),
     "gap": (),
@@ -293,11 +390,42 @@ QUERIES: Mapping[str, Question] = {
         arrays={"mean": ("d",)},
         additive=True,
     ),
+    "weighted_moments": Question(
+        weighted_moments,
+        "the number of rows that count, the sum of their weights, and for each feature the weighted count and sum",
+        terms={"rows": (), "weight": (), "used": (), "weights": ("d",), "sums": ("d",)},
+    ),
+    "covariate_sums": Question(
+        covariate_sums,
+        "for each covariate its sum, and at how many sites it varies",
+        terms={"sums": ("p",), "varying": ("p",)},
+        arrays={"covariates": ("p",)},
+    ),
+    "covariate_moments": Question(
+        covariate_moments,
+        "the covariances (times n) of the covariates with each other and with every feature",
+        terms={"inner": ("p", "p"), "cross": ("p", "d")},
+        arrays={"mean": ("d",), "covariate_mean": ("p",)},
+    ),
+    "residuals": Question(
+        residuals,
+        "for each feature the sum of squares of what the covariates leave",
+        terms={"offsets": ("d",), "squares": ("d",)},
+        arrays={"mean": ("d",), **ADJUSTMENT},
+    ),
+    "between_sites": Question(
+        between_sites,
+        "for each feature what lies between the sites' means and within the sites, as sums over all sites",
+        terms={"sums": ("d",), "between": ("d",), "within": ("d",), "left": ("d",)},
+        arrays=FRAME,
+        optional=ADJUSTMENT,
+    ),
     "gram_product": Question(
         gram_product,
         "the covariance (times n) applied to the directions asked, d numbers a direction",
         terms={"product": ("d", "m")},
         arrays={**FRAME, "directions": ("d", "m")},
+        optional=ADJUSTMENT,
         scalars={"precision": PRECISIONS},
         additive=True,
     ),
@@ -306,6 +434,7 @@ QUERIES: Mapping[str, Question] = {
         "the covariance (times n) applied to random directions, d numbers a direction",
         terms={"product": ("d", "m")},
         arrays=FRAME,
+        optional=ADJUSTMENT,
         scalars={"seed": int, "columns": int, "precision": PRECISIONS},
         additive=True,
     ),
@@ -314,6 +443,7 @@ QUERIES: Mapping[str, Question] = {
         "the whole covariance (times n), d(d + 1)/2 numbers: as much as d rounds of products would release",
         terms={"gram": ("packed",)},
         arrays=FRAME,
+        optional=ADJUSTMENT,
         scalars={"precision": PRECISIONS},
         additive=True,
     ),
@@ -322,6 +452,7 @@ QUERIES: Mapping[str, Question] = {
         "the covariances (times n) between the scores on the directions asked, r × r numbers",
         terms={"captured": ("r", "r")},
         arrays={**FRAME, "directions": ("d", "r")},
+        optional=ADJUSTMENT,
         additive=True,
     ),
     "row_errors": Question(
@@ -329,6 +460,7 @@ QUERIES: Mapping[str, Question] = {
         "the sum of the rows' squared reconstruction errors and of their squares, two numbers",
         terms={"errors": (), "squares": ()},
         arrays={**FRAME, "directions": ("d", "r")},
+        optional=ADJUSTMENT,
         orthonormal=True,
     ),
     "curvature": Question(
@@ -336,6 +468,7 @@ QUERIES: Mapping[str, Question] = {
         "a high power of the largest eigenvalue of the covariance (times n), one number",
         terms={"curvature": ()},
         arrays=FRAME,
+        optional=ADJUSTMENT,
         scalars={"reference": float},
     ),
     "faspca_step": Question(

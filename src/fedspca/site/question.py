@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Cost
+from fedspca.linalg.beside import NOTHING, Beside
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, AnyRows, DeflatedRows, Frame, StandardisedRows, all_finite
 from fedspca.linalg.stiefel import orthonormality_error
 from fedspca.linalg.symmetric import packed_size
 from fedspca.site.consensus import ConsensusState
 from fedspca.site.errors import InvalidQuery
+from fedspca.site.preparation import PLAIN, Own, Preparation, own_view
 
 Array = NDArray[np.float64]
 Scalar: TypeAlias = float | int | str
@@ -24,6 +26,7 @@ State: TypeAlias = ConsensusState | None
 Shape: TypeAlias = tuple[str, ...]
 
 LARGEST, SMALLEST = 1e30, 1e-30  # of the numbers in a question; squares, and products of a few, are still numbers
+BESIDE = frozenset({"removed", "coefficients"})  # matrices of a question that are no directions asked about
 ORTHONORMAL = 1e-6  # solvers keep ten digits
 FOLDS, DEAL = "folds", "deal"  # the scalars of a question that is answered by fold: how many, and the seed
 
@@ -67,13 +70,29 @@ def query_hash(query: Query) -> str:
 
 
 class SiteData:
-    """A site's rows, seen in the frame that a question names. ``missing`` says whether some values may be NaN."""
+    """A site's rows, seen in the frame that a question names. ``missing`` says whether some values may be NaN.
 
-    def __init__(self, site: str, rows: AnyRows, *, missing: bool = False) -> None:
+    ``beside`` is what stands beside the rows, ``weight`` the sum of their weights as they were given.
+    """
+
+    def __init__(
+        self,
+        site: str,
+        rows: AnyRows,
+        *,
+        missing: bool = False,
+        beside: Beside = NOTHING,
+        weight: float | None = None,
+        preparation: Preparation = PLAIN,
+    ) -> None:
         self.site = site
         self.rows = rows
         self.missing = missing
-        self._last: StandardisedRows | None = None
+        self.beside = beside
+        self.weight = float(rows.shape[0]) if weight is None else weight
+        self.preparation = preparation
+        self.own: Own | None = own_view(rows, beside, preparation, missing=missing)
+        self._last: tuple[Frame, StandardisedRows] | None = None
 
     def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
         """Return the rows in this frame as an operator, to be multiplied by so many columns."""
@@ -81,10 +100,29 @@ class SiteData:
 
     def standardised_in(self, frame: Frame) -> StandardisedRows:
         """Return the rows, centred and scaled as the frame says. The last operator is kept, for its Gram matrix."""
-        last = self._last
-        if last is None or not (_same(last.mean, frame.mean) and _same(last.scale, frame.scale)):
-            last = self._last = StandardisedRows(self.rows, frame.mean, frame.scale, missing=self.missing)
-        return last
+        if self._last is None or not _same_view(self._last[0], frame):
+            self._last = (frame, self._operator(self.raw(frame)))
+        return self._last[1]
+
+    def raw(self, frame: Frame) -> Frame:
+        """Return the frame in terms of the raw rows: the site's own mean and spread, if it goes by them, come first."""
+        return frame if self.own is None else self.own.seen(frame)
+
+    def _operator(self, frame: Frame) -> StandardisedRows:
+        return StandardisedRows(
+            self.rows,
+            frame.mean,
+            frame.scale,
+            missing=self.missing,
+            beside=self.beside,
+            adjustment=frame.adjustment,
+        )
+
+
+def _same_view(one: Frame, other: Frame) -> bool:
+    if not (_same(one.mean, other.mean) and _same(one.scale, other.scale)):
+        return False
+    return one.adjustment.same_as(other.adjustment) if one.adjustment is not None else other.adjustment is None
 
 
 def not_orthonormal(name: str, columns: Array) -> str | None:
@@ -138,7 +176,7 @@ class Question:
 
     def components(self, query: Query) -> int:
         """Count the directions that the question asks about."""
-        asked = [array.shape[1] for name, array in query.arrays.items() if name != "removed" and array.ndim == 2]
+        asked = [array.shape[1] for name, array in query.arrays.items() if name not in BESIDE and array.ndim == 2]
         columns = query.scalars.get("columns", 0)
         return max(asked, default=columns if isinstance(columns, int) else 0)
 
@@ -181,7 +219,7 @@ class Question:
             for symbol, size in zip(known[name], array.shape, strict=True):
                 if sizes.setdefault(symbol, size) != size:
                     return f"{name} has shape {array.shape} where {symbol} is {sizes[symbol]}."
-            if array.ndim == 2 and array.shape[1] > d:  # the removed directions too
+            if array.ndim == 2 and known[name][1] != "d" and array.shape[1] > d:  # the removed directions too
                 return f"{name} has {array.shape[1]} columns for {d} features."
             if name == "scale":  # an infinite scale leaves a feature out
                 if not (array > 0).all():

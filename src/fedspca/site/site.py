@@ -25,6 +25,7 @@ from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
 from fedspca.site.folds import answer_by_fold
 from fedspca.site.policy import Policy
+from fedspca.site.preparation import PLAIN, Preparation, beside_rows
 from fedspca.site.queries import QUERIES
 from fedspca.site.question import Query, Question, SiteData, State, Terms, query_hash
 from fedspca.site.snapshot import restore, snapshot
@@ -50,6 +51,13 @@ class Site:
         The columns' names; by default those of a DataFrame, or ``x0``, ``x1``, …
     allow_missing : bool, default=False
         Whether values may be missing (NaN). They count as the joint mean, and the counts of those present are summed.
+    preparation : Preparation, optional
+        How the rows are seen before anything is asked: covariates taken out, weights, the site's own mean. All sites of
+        a federation have the same.
+    covariates : ndarray of shape (n_rows, n_lines), optional
+        The columns of the preparation's design, from :meth:`Design.encode`.
+    weights : array-like of shape (n_rows,), optional
+        How often each row counts.
     """
 
     def __init__(
@@ -60,6 +68,9 @@ class Site:
         policy: Policy | None = None,
         feature_names: Sequence[str] | None = None,
         allow_missing: bool = False,
+        preparation: Preparation = PLAIN,
+        covariates: NDArray[np.float64] | None = None,
+        weights: Any | None = None,
     ) -> None:
         self.name = str(name)
         if not isinstance(policy, Policy | None):
@@ -70,7 +81,10 @@ class Site:
         rows = _as_rows(self.name, X)
         self.feature_names = _checked_names(self.name, feature_names, rows.shape[1])
         missing = _check_values(self.name, rows, self.feature_names, allow_missing=allow_missing)
-        self._data = SiteData(self.name, rows, missing=missing)
+        self.preparation = preparation
+        _check_design(self.name, self.feature_names, rows, preparation)
+        beside, weight = beside_rows(f"Site {self.name!r}", rows.shape[0], covariates, weights, preparation)
+        self._data = SiteData(self.name, rows, missing=missing, beside=beside, weight=weight, preparation=preparation)
         self._state: State = None
         self._answered = 0
         self.ledger: Ledger | None = None  # with a budget in it, every answer has noise and is paid for
@@ -175,6 +189,17 @@ class Site:
         """Go on from where a snapshot was taken, with the same rows: the same questions get the same bits."""
         with self._lock:
             self._state, self._answered = restore(arrays)
+
+
+def _check_design(site: str, names: tuple[str, ...], rows: AnyRows, preparation: Preparation) -> None:
+    """Refuse a covariate that is also a feature: nothing of it would be left. Rows on a cluster have none beside."""
+    if both := sorted(set(preparation.design.names) & set(names)):
+        raise InvalidData(
+            f"Site {site!r}: {both[0]!r} is a covariate that is taken out, and also a feature. "
+            "Leave it out of the features."
+        )
+    if isinstance(rows, RemoteRows) and (preparation.design.terms or not preparation.counts_rows):
+        raise InvalidData(f"Site {site!r}: covariates and weights need rows in this process, not on a Dask cluster.")
 
 
 def _as_rows(site: str, X: Any) -> AnyRows:

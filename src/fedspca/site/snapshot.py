@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.beside import Adjustment
 from fedspca.linalg.operators import Frame
 from fedspca.site.consensus import ConsensusState
 from fedspca.site.question import State
 
 FRAME = ("mean", "scale", "removed")
+ADJUSTMENT = ("mean", "coefficients")
 
 
 def snapshot(state: State, answered: int) -> dict[str, NDArray[Any]]:
@@ -18,6 +20,8 @@ def snapshot(state: State, answered: int) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {"answered": np.array(answered)}
     if state is not None:
         arrays |= {f"frame.{name}": getattr(state.frame, name) for name in FRAME}
+        if state.frame.adjustment is not None:
+            arrays |= {f"adjustment.{name}": getattr(state.frame.adjustment, name) for name in ADJUSTMENT}
         arrays |= {f"state.{name}": np.asarray(getattr(state, name)) for name in state._fields if name != "frame"}
     return arrays
 
@@ -26,7 +30,10 @@ def restore(arrays: Mapping[str, NDArray[Any]]) -> tuple[State, int]:
     """Return the state that a snapshot holds, and the count of answers."""
     if "state.w" not in arrays:
         return None, int(arrays["answered"])
-    frame = Frame(*(arrays[f"frame.{name}"] for name in FRAME))
+    mean, scale, removed = (arrays[f"frame.{name}"] for name in FRAME)
+    adjusted = "adjustment.mean" in arrays
+    adjustment = Adjustment(*(arrays[f"adjustment.{name}"] for name in ADJUSTMENT)) if adjusted else None
+    frame = Frame(mean, scale, removed, adjustment)
     state = ConsensusState(
         iteration=int(arrays["state.iteration"]),
         frame=frame,

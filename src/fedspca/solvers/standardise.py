@@ -1,16 +1,22 @@
 """Centring and scaling from sums: the joint mean and spread, never a site's own."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca._callers import warn_caller
-from fedspca.federation.base import Federation
+from fedspca.federation.base import Federation, preparation_of
+from fedspca.linalg.beside import Adjustment
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.site.errors import InvalidData
+from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query
+from fedspca.solvers.adjust import Regression, regress
 
 Array = NDArray[np.float64]
 
@@ -28,8 +34,8 @@ class Moments:
 
     Attributes
     ----------
-    n_rows : int
-        Rows in all.
+    n_rows : float
+        Rows in all; the sum of their weights, where they have some.
     mean : ndarray of shape (d,)
         The joint mean.
     scale : ndarray of shape (d,)
@@ -42,67 +48,152 @@ class Moments:
         The share of rows in which each feature's value is missing.
     spread : ndarray of shape (d,), optional
         The joint standard deviation, whether or not features are divided by it; None where it was not kept.
+    adjustment : Adjustment or None
+        What covariates explain.
+    factor : float
+        How often a row counts beyond its weight at the site: sites that count alike have weights that sum to one.
+    taken : dict of str to float
+        The share of the variance that each covariate explains beyond the others, and all of them ("all").
     """
 
-    n_rows: int
+    n_rows: float
     mean: Array
     scale: Array
     total: float
     constant: NDArray[np.bool_]
     missing: Array
     spread: Array | None = None
+    adjustment: Adjustment | None = None
+    factor: float = 1.0
+    taken: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def frame(self) -> Frame:
         """The frame in which rows are centred and scaled by these moments, constant features left out."""
-        return Frame(self.mean, np.where(self.constant, np.inf, self.scale), nothing_removed(len(self.mean)))
+        scale = np.where(self.constant, np.inf, self.scale / np.sqrt(self.factor))
+        return Frame(self.mean, scale, nothing_removed(len(self.mean)), self.adjustment)
 
     @property
     def rank_bound(self) -> int:
         """The most components that there can be: no more than rows, nor than features that vary."""
-        return min(self.n_rows, int(np.count_nonzero(~self.constant)))
+        return min(math.ceil(self.n_rows), int(np.count_nonzero(~self.constant)))
+
+
+class First(NamedTuple):
+    """The first sums: rows in all, Σw that is used, and for each feature Σw over the values that are there, and Σwx."""
+
+    n_rows: float
+    used: float
+    counts: Array
+    sums: Array
+    factor: float
 
 
 def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0) -> Moments:
-    """Find the joint mean and spread, of the values that are there, by two sums.
+    """Find the joint mean and spread, of the values that are there, by two sums, and what covariates explain.
 
     Squares are summed about the joint mean, in a second sum: Σx² alone would lose its digits where means are large.
     A missing value stands at the joint mean, where it adds nothing; a feature that lacks more than the share
-    ``max_missing`` of its values is refused.
+    ``max_missing`` of its values is refused. Covariates, where the sites have some, take three sums more, and the
+    spread is that of what they leave.
     """
-    first = federation.sum(Query("moments"))
-    n = round(first.number("rows"))
-    if n < 2:
-        raise InvalidData(f"Found array with {n} sample(s): the sites hold one row in all; variance needs two or more.")
-    counts = first["counts"]
-    missing = 1.0 - counts / n
+    preparation = preparation_of(federation)
+    scale = scale and preparation.scale == "joint"  # by a site's own spread features are divided at the site
+    first = first_sums(federation, preparation)
+    n, used, counts, factor = first.n_rows, first.used, first.counts, first.factor
+    missing = 1.0 - counts / used
     _check_missing(federation.feature_names, counts, missing, max_missing)
-    mean = first["sums"] / counts
+    mean = first.sums / counts
     second = federation.sum(Query("deviations", {"mean": mean}))
     # what rounding left in the mean, n roundings of the sum, is taken out of both
     left = second["offsets"] / counts
     squares = np.maximum(second["squares"] - second["offsets"] * left, 0.0)
-    constant = squares <= n * (2 * np.finfo(float).eps * np.abs(mean)) ** 2
+    constant = squares <= used * (2 * np.finfo(float).eps * np.abs(mean)) ** 2
     mean = mean + left
+    _tell_constant(federation.feature_names, constant)
+    squares = np.where(constant, 0.0, squares)
+    regression = None
+    before = squares
+    if preparation.design.terms:
+        regression = regress(federation, preparation, mean, used, squares)
+        squares = np.where(constant, 0.0, regression.squares)
+        _tell_explained(federation.feature_names, (squares == 0) & ~constant)
+        constant = constant | (squares == 0)
+    free = np.maximum(counts * factor - 1, 1) / factor
+    spread = np.sqrt(squares / free)
+    divisor = np.where(constant, 1.0, spread) if scale else np.ones(len(mean))
+    total = factor * float(np.sum(squares / divisor**2))
+    if total < SMALLEST:
+        raise InvalidData(
+            f"The values are so small (total sum of squares {total:.1e}) that products vanish: change units."
+        )
+    return Moments(
+        n,
+        mean,
+        divisor,
+        total,
+        constant,
+        missing,
+        spread,
+        None if regression is None else regression.adjustment,
+        factor,
+        {} if regression is None else _taken(regression, before, scale=scale),
+    )
+
+
+def first_sums(federation: Federation, preparation: Preparation) -> First:
+    """Ask how many rows there are, or what their weights sum to, and for the sums of the features."""
+    if preparation.counts_rows:
+        first = federation.sum(Query("moments"))
+        n = round(first.number("rows"))
+        if n < 2:
+            raise InvalidData(
+                f"Found array with {n} sample(s): the sites hold one row in all; variance needs two or more."
+            )
+        return First(n, n, first["counts"], first["sums"], 1.0)
+    first = federation.sum(Query("weighted_moments"))
+    weight, used = first.number("weight"), first.number("used")
+    if round(first.number("rows")) < 2 or weight <= 1 + 1e-9:
+        raise InvalidData(
+            f"The weights sum to {weight:g} over {round(first.number('rows'))} rows that count. A weight says how "
+            "often a row counts, so they must sum to more than one, over two rows or more."
+        )
+    whole = round(weight)
+    counted = whole if abs(weight - whole) <= 1e-9 * weight else weight
+    return First(counted, used, first["weights"], first["sums"], weight / used if preparation.equal_sites else 1.0)
+
+
+def _taken(regression: Regression, before: Array, *, scale: bool) -> dict[str, float]:
+    """Return the share of the variance that each term explains beyond the others, and that all of them explain."""
+    varying = before > 0
+    unit = np.where(varying, before, 1.0) if scale else np.ones(len(before))
+    whole = float(np.sum((before / unit)[varying]))
+    found = {term: float(np.sum((extra / unit)[varying])) / whole for term, extra in regression.extra.items()}
+    return {**found, "all": 1.0 - float(np.sum((regression.squares / unit)[varying])) / whole}
+
+
+def _tell_explained(names: tuple[str, ...], explained: NDArray[np.bool_]) -> None:
+    if not explained.any():
+        return
+    named = [names[j] for j in np.flatnonzero(explained)]
+    warn_caller(
+        f"{len(named)} feature(s) are wholly explained by the covariates and get a weight of zero: "
+        f"{', '.join(named[:5])}{f' and {len(named) - 5} more' if len(named) > 5 else ''}.",
+        ConstantFeatureWarning,
+    )
+
+
+def _tell_constant(names: tuple[str, ...], constant: NDArray[np.bool_]) -> None:
     if constant.all():
         raise InvalidData("Every feature is constant over all sites, so there is no variance to explain.")
     if constant.any():
-        named = [federation.feature_names[j] for j in np.flatnonzero(constant)]
+        named = [names[j] for j in np.flatnonzero(constant)]
         more = f" and {len(named) - 5} more" if len(named) > 5 else ""
         warn_caller(
             f"{len(named)} feature(s) have one value in every row of every site and get a weight of zero: "
             f"{', '.join(named[:5])}{more}.",
             ConstantFeatureWarning,
         )
-    squares = np.where(constant, 0.0, squares)
-    spread = np.sqrt(squares / np.maximum(counts - 1, 1))
-    divisor = np.where(constant, 1.0, spread) if scale else np.ones(len(mean))
-    total = float(np.sum(squares / divisor**2))
-    if total < SMALLEST:
-        raise InvalidData(
-            f"The values are so small (total sum of squares {total:.1e}) that products vanish: change units."
-        )
-    return Moments(n, mean, divisor, total, constant, missing, spread)
 
 
 def _check_missing(names: tuple[str, ...], counts: Array, missing: Array, most: float) -> None:

@@ -20,6 +20,7 @@ from fedspca.fit.settings import SolverSettings
 from fedspca.fit.solvers import make_estimator
 from fedspca.model import SparsePCAModel
 from fedspca.site.policy import GRAM
+from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query
 from fedspca.solvers.rounds import Round
 
@@ -125,6 +126,11 @@ class _Sums:
     def feature_names(self) -> tuple[str, ...]:
         """The features that the sites agreed on."""
         return self._agreement.features
+
+    @property
+    def preparation(self) -> Preparation:
+        """How the sites agreed to see their rows."""
+        return Preparation.of(self._agreement.fit)
 
     def answers_gram(self) -> bool:
         """Whether the sites agreed to be asked for the whole covariance: the coordinator goes by the same."""

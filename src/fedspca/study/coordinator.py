@@ -27,6 +27,7 @@ from fedspca.door.agreement import Agreement
 from fedspca.files import append_line, new_file, new_folder
 from fedspca.fit.template import template
 from fedspca.letters.identity import Identity
+from fedspca.site.preparation import columns_beside
 from fedspca.study.papers import Reply, invite, read_paper, write_paper
 from fedspca.study.settings import OPENING, StudySettings, read_joint_study
 
@@ -169,7 +170,8 @@ class StudyFolder:
                 f"the reply with: fedspca study admit {self.path} REPLY"
             )
         schemas = {site: Schema.from_json(replies[site].schema) for site in study.sites}
-        features, _ = agree(schemas, common=study.common)
+        beside = columns_beside(study.fit_settings())
+        features, _ = agree({site: schema.without(beside) for site, schema in schemas.items()}, common=study.common)
         keys = {site: replies[site].public for site in study.sites}
         agreement = study.agreement(self.identity.public, keys, tuple(features), self.path)
         with new_file(self.path / "agreement.json") as draft:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fedspca.data.prepare import SiteRows
 from fedspca.data.profile import Profile
 from fedspca.data.units import unlike_the_others
 from fedspca.door.agreement import Agreement
@@ -28,7 +29,7 @@ from fedspca.door.replay import Replays, Stated
 from fedspca.door.store import FolderStore
 from fedspca.dp.ledger import Ledger
 from fedspca.files import Locked, new_file, new_folder, only_one
-from fedspca.fit.inputs import Inputs, open_inputs
+from fedspca.fit.inputs import Inputs, open_inputs, site_of
 from fedspca.fit.settings import FitSettings, read_fit_settings
 from fedspca.fit.template import template
 from fedspca.letters.audit import Audit
@@ -36,6 +37,7 @@ from fedspca.letters.identity import Identity
 from fedspca.model import SparsePCAModel
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
+from fedspca.site.preparation import Preparation
 from fedspca.site.queries import QUERIES
 from fedspca.study.agreed import agreed_work
 from fedspca.study.papers import Invitation, Reply, read_paper, write_paper
@@ -232,12 +234,14 @@ class SiteFolder:
         """Where the reply to the invitation is."""
         return self.path / f"{site}.reply"
 
-    def open_site(self, features: tuple[str, ...] | None = None) -> Site:
-        """Return the rows, over these features in this order; by default over all that the file has."""
-        inputs = open_inputs(self.data if features is None else replace(self.data, features=features, exclude=()))
-        rows = _one_site(inputs)
+    def open_site(self, agreement: Agreement | None = None) -> Site:
+        """Return the rows as a study takes them; by default over all features that the file has, as they are."""
+        asked = self.data if agreement is None else _asked(self.data, agreement)
+        inputs = open_inputs(asked)
         policy = self.policy
-        site = Site(self.invitation.site, rows, policy=policy, feature_names=inputs.feature_names, allow_missing=True)
+        preparation = Preparation.of({} if agreement is None else agreement.fit)
+        about: dict[str, Any] = {"policy": policy, "feature_names": inputs.feature_names, "allow_missing": True}
+        site = site_of(_one_site(inputs), self.invitation.site, asked, preparation, **about)
         site.ledger = self.ledger(policy)
         return site
 
@@ -252,7 +256,7 @@ class SiteFolder:
             return []
         model = SparsePCAModel.load(made)
         inputs = open_inputs(replace(self.data, features=model.feature_names, exclude=()))
-        return unlike_the_others(model.feature_names, Profile.of(_one_site(inputs)), model)
+        return unlike_the_others(model.feature_names, Profile.of(_one_site(inputs).rows), model)
 
     def ledger(self, policy: Policy | None = None) -> Ledger:
         """Return what was spent on privacy."""
@@ -299,7 +303,13 @@ class SiteFolder:
         return studies[-1]
 
 
-def _one_site(inputs: Inputs) -> Any:
+def _asked(data: FitSettings, agreement: Agreement) -> FitSettings:
+    """Return where the data are, with the columns that a study takes as features, covariates and weight."""
+    beside = {name: agreement.fit[name] for name in ("adjust", "levels", "weight") if name in agreement.fit}
+    return replace(data, features=agreement.features, exclude=(), **beside)
+
+
+def _one_site(inputs: Inputs) -> SiteRows:
     if len(inputs.sites) != 1:
         raise InvalidData("A site holds one file of rows, its own; the data here make several sites.")
-    return inputs.sites[0].rows
+    return inputs.sites[0]

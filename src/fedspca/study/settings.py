@@ -23,6 +23,7 @@ QUESTIONS = {
     "fsspca": ("gram_product", "gram_sketch", "curvature", "fsspca_step"),
 }
 CONSENSUS = ("faspca", "fsspca")
+COVARIATES = ("covariate_sums", "covariate_moments", "residuals")
 ALWAYS = ("moments", "deviations", "captured_variance", "row_errors")
 
 
@@ -30,6 +31,9 @@ ALWAYS = ("moments", "deviations", "captured_variance", "row_errors")
 class StudySettings(SolverSettings):
     """What is to be fitted to the rows of several institutions, and how they talk to each other."""
 
+    between_sites: bool = setting(
+        "fit", "Also sum what lies between the sites' means, before and after, for the report.", False
+    )
     path: bool = setting("fit", "Also follow explained variance against non-zeros (exact; a dozen rounds more).", False)
 
     name: str = setting("study", "The study's name, as owners will see it.", "study")
@@ -103,6 +107,7 @@ class StudySettings(SolverSettings):
             )
         self._check_masks()
         _check_common_start(make_estimator(self, []))  # which refuses settings that no solver takes
+        self._check_preparation()
         self._privacy_settings()
 
     def _check_masks(self) -> None:
@@ -121,6 +126,18 @@ class StudySettings(SolverSettings):
                 "site's own. Wait for it (--on-dropout wait), or abort; with noise (--epsilon) it may continue."
             )
 
+    def _check_preparation(self) -> None:
+        """Refuse covariates and weights that make no sense, and those of which nobody planned what they release."""
+        from fedspca.site.preparation import Preparation, unusual
+
+        Preparation.of(self.fit_settings())
+        asked = [*unusual(self.fit_settings()), *(["between_sites"] if self.between_sites else [])]
+        if self.epsilon is not None and asked:
+            raise ValueError(
+                f"A private study takes no {', '.join(asked)}: what that would release is not planned, so nothing is "
+                "known of what it costs. Leave it out, or leave out the noise."
+            )
+
     def fit_settings(self) -> dict[str, Any]:
         """Return the settings of the fit alone."""
         return {name: getattr(self, name) for name in SolverSettings.__dataclass_fields__}
@@ -132,7 +149,16 @@ class StudySettings(SolverSettings):
         if self.epsilon is not None:
             return tuple(sorted(PRIVATE))
         gram = {GRAM} if self._asks_gram(n_features) else set()
-        return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"], *gram}))
+        return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"], *gram, *self._beside()}))
+
+    def _beside(self) -> set[str]:
+        """Return the questions about covariates, weights, and what lies between sites."""
+        weighted = self.weight is not None or self.site_weight != "rows"
+        return {
+            *(COVARIATES if self.adjust else ()),
+            *(("weighted_moments",) if weighted else ()),
+            *(("between_sites",) if self.between_sites else ()),
+        }
 
     def _asks_gram(self, n_features: int) -> bool:
         """Whether owners are asked to release the whole covariance, in one sum."""

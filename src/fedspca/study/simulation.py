@@ -12,6 +12,7 @@ from fedspca.fit.inputs import site_names
 from fedspca.fit.settings import FitSettings
 from fedspca.fit.template import toml_value
 from fedspca.site import Site
+from fedspca.site.preparation import columns_beside
 from fedspca.study.coordinator import StudyFolder
 from fedspca.study.owner import SiteFolder
 from fedspca.study.settings import StudySettings
@@ -42,6 +43,7 @@ def make_simulation(path: Path, study: StudySettings, data: FitSettings) -> Stud
 def _add_sites(folder: StudyFolder, names: list[str], study: StudySettings, data: FitSettings) -> None:
     """Make each site's folder, exchange the papers, and approve."""
     sites = []
+    data = replace(data, exclude=(*data.exclude, *columns_beside(study.fit_settings())))
     for name, file in zip(names, data.files, strict=True):
         site = SiteFolder.create(folder.path / "sites" / name, replace(data, files=(file,)))
         # as little as the study itself requires: all data here belong to one researcher

@@ -47,6 +47,21 @@ def sparsity_in_words(fit: Mapping[str, Any]) -> str:
     return f"the sparsest that keep {fit.get('variance_kept') or 0.95:.0%} of the variance of dense PCA"
 
 
+def preparation_in_words(fit: Mapping[str, Any]) -> list[str]:
+    """Say which columns are taken as covariates and weights, and how sites count."""
+    told = []
+    if fit.get("adjust"):
+        told.append(f"What these columns explain is taken out of the features first: {', '.join(fit['adjust'])}.")
+    if fit.get("weight"):
+        told.append(f"Rows count as often as the column {fit['weight']!r} says.")
+    if fit.get("site_weight") == "equal":
+        told.append("Every site counts alike, however many rows it has.")
+    if fit.get("centre") == "site":
+        spread = " and divided by its own spread" if fit.get("scale_by") == "site" else ""
+        told.append(f"Each site's rows are seen about its own mean{spread}, which stay here.")
+    return told
+
+
 def in_words(agreement: Agreement, site: str) -> list[str]:
     """Return paragraphs that an owner and a data-protection officer can read and sign."""
     return [paragraph for _, paragraphs in in_sections(agreement, site) for paragraph in paragraphs]
@@ -57,7 +72,7 @@ def in_sections(agreement: Agreement, site: str) -> list[tuple[str, list[str]]]:
     others = [name for name in agreement.sites if name != site]
     return [
         ("In short", _in_short(agreement)),
-        ("What is computed", [_what(agreement)]),
+        ("What is computed", [_what(agreement), *preparation_in_words(agreement.fit)]),
         (
             "Who takes part",
             [f"Sites: {site} (this one), {', '.join(others)}. A sum is over at least {agreement.min_sites} of them."],

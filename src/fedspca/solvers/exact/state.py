@@ -1,5 +1,6 @@
 """A fit of ExactSPCA between two rounds, as arrays that can be saved, and back."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,7 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.beside import Adjustment
 from fedspca.linalg.nystrom import NystromModel
+from fedspca.solvers.asking import adjustment_arrays
 from fedspca.solvers.exact.loop import State
 from fedspca.solvers.exact.problem import Incumbent
 from fedspca.solvers.standardise import Moments
@@ -46,6 +49,9 @@ class ExactState:
             "total": np.array(moments.total),
             "constant": moments.constant,
             "missing": moments.missing,
+            "factor": np.array(moments.factor),
+            **{f"adjustment.{name}": array for name, array in adjustment_arrays(moments.adjustment).items()},
+            "taken": np.array(json.dumps(dict(moments.taken))),
             "counts": np.array([getattr(loop, name) for name in COUNTS]),
             "rank_tol": np.array(loop.rank_tol),
             "rotations": loop.rotations,
@@ -67,12 +73,15 @@ class ExactState:
         """Rebuild a state from :meth:`to_arrays`, or raise ValueError if these are not the arrays of one."""
         try:
             moments = Moments(
-                int(arrays["n_rows"]),
+                float(arrays["n_rows"]) if arrays["n_rows"].dtype.kind == "f" else int(arrays["n_rows"]),
                 arrays["mean"],
                 arrays["scale"],
                 float(arrays["total"]),
                 arrays["constant"],
                 arrays["missing"],
+                adjustment=_adjustment(arrays),
+                factor=float(arrays["factor"]),
+                taken=json.loads(str(arrays["taken"])),
             )
             stopped = str(arrays["stopped"])
             best = None
@@ -101,6 +110,12 @@ class ExactState:
             return cls(str(arrays["settings"]), moments, loop)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ValueError(f"These arrays are not a saved state of ExactSPCA: {error!r}.") from None
+
+
+def _adjustment(arrays: Mapping[str, NDArray[Any]]) -> Adjustment | None:
+    if "adjustment.coefficients" not in arrays:
+        return None
+    return Adjustment(arrays["adjustment.covariate_mean"], arrays["adjustment.coefficients"])
 
 
 def _side_by_side(name: str, blocks: tuple[NDArray[Any], ...], d: int) -> dict[str, NDArray[Any]]:

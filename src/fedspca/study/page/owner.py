@@ -78,7 +78,7 @@ class OwnerPage:
     def _together(self, agreement: Agreement) -> list[str]:
         """Return what the study would tell together with earlier ones; the rows are read once for each agreement."""
         if self._found is None or self._found[0] != agreement.hash:
-            site = self._folder.open_site(agreement.features)
+            site = self._folder.open_site(agreement)
             self._found = (agreement.hash, told_together(agreement, self._folder.store, site))
         return self._found[1]
 

@@ -1,0 +1,88 @@
+"""What stands beside a site's rows, one entry for each row: covariates, and weights. Both stay at the site.
+
+With covariates C (n × p), their joint mean γ and coefficients B (p × d), rows are seen as X − (C − 1γᵀ)B: what is left
+of them once the covariates are known. A weight w counts a row w times: a factor √w on the row in a Gram matrix.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Sums = tuple[Array, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Adjustment:
+    """What covariates explain: their joint mean γ (p) and the coefficients B (p × d)."""
+
+    mean: Array
+    coefficients: Array
+
+    def same_as(self, other: "Adjustment | None") -> bool:
+        """Whether another adjustment is this one."""
+        return (
+            other is not None
+            and np.array_equal(self.mean, other.mean)
+            and np.array_equal(self.coefficients, other.coefficients)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Covariates (n × p) and weights (n) of rows, where there are any."""
+
+    covariates: Array | None = None
+    weights: Array | None = None
+
+    def __bool__(self) -> bool:
+        return self.covariates is not None or self.weights is not None
+
+    def part(self, start: int, stop: int) -> "Beside":
+        """Return what stands beside some of the rows."""
+        covariates = None if self.covariates is None else self.covariates[start:stop]
+        return Beside(covariates, None if self.weights is None else self.weights[start:stop])
+
+    def along(self, of: Callable[[Any, "Beside"], Sums]) -> Callable[[Any], Sums]:
+        """Return a function of blocks of rows, to be visited in their order, that is handed what stands beside them."""
+        if not self:
+            return lambda block: of(block, self)
+        at = 0
+
+        def walk(block: Any) -> Sums:
+            nonlocal at
+            start, at = at, at + block.shape[0]
+            return of(block, self.part(start, at))
+
+        return walk
+
+    def explained(self, adjustment: Adjustment | None, directions: Array | None = None) -> Array | float:
+        """(C − 1γᵀ)B, or its product with directions; zero without an adjustment."""
+        if adjustment is None:
+            return 0.0
+        b = adjustment.coefficients
+        return np.asarray(self.about(adjustment) @ (b if directions is None else b @ directions))
+
+    def about(self, adjustment: Adjustment | None) -> Array:
+        """C − 1γᵀ."""
+        if adjustment is None or self.covariates is None:
+            raise ValueError("There is an adjustment for covariates, and the rows have none.")
+        return np.asarray(self.covariates - adjustment.mean)
+
+    def weighted(self, x: Array) -> Array:
+        """Multiply each row by its weight."""
+        return x if self.weights is None else x * (self.weights if x.ndim == 1 else self.weights[:, None])
+
+    def rooted(self, x: Array) -> Array:
+        """Multiply each row by the root of its weight."""
+        return x if self.weights is None else x * np.sqrt(self.weights)[:, None]
+
+    def ones(self, n: int) -> Array:
+        """Return the weights of n rows, one each where there are none."""
+        return np.ones(n) if self.weights is None else self.weights
+
+
+NOTHING = Beside()

@@ -1,0 +1,283 @@
+"""How sites see their rows before anything is asked: covariates, weights, and a mean and spread of their own.
+
+Everything here is agreed between the sites, or local to one. A site's own mean and spread never leave it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.beside import Adjustment, Beside
+from fedspca.linalg.operators import AnyRows, Frame, column_sums, deviations_from, missing_counts
+from fedspca.site.errors import InvalidData
+
+Array = NDArray[np.float64]
+
+BETWEEN = ":"  # an interaction is written age:sex
+
+
+class Line(NamedTuple):
+    """One column of the design: its name, and the term that it belongs to."""
+
+    name: str
+    term: str
+
+
+@dataclass(frozen=True)
+class Design:
+    """Which covariates are taken out, and the columns that they become.
+
+    Parameters
+    ----------
+    terms : tuple of str
+        The covariates by name; ``a:b`` is their interaction.
+    levels : mapping of str to tuple of str
+        The levels of those that are categories, on which all sites agree. The first is what the others are compared
+        with, and has no column.
+    """
+
+    terms: tuple[str, ...] = ()
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(self.terms))
+        object.__setattr__(self, "levels", {name: tuple(found) for name, found in self.levels.items()})
+        if twice := sorted({term for term in self.terms if self.terms.count(term) > 1}):
+            raise InvalidData(f"The covariate {twice[0]!r} is named more than once.")
+        for term in self.terms:
+            parts = term.split(BETWEEN)
+            if not all(parts) or len(set(parts)) != len(parts):
+                raise InvalidData(f"{term!r} is no covariate, nor an interaction such as age:sex.")
+        for name, levels in self.levels.items():
+            if len(set(levels)) != len(levels) or len(levels) < 2:
+                raise InvalidData(f"The covariate {name!r} needs two or more different levels. Got {list(levels)}.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the table that are covariates."""
+        return tuple(dict.fromkeys(part for term in self.terms for part in term.split(BETWEEN)))
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The columns of the design, in order."""
+        return tuple(Line(name, term) for term in self.terms for name in self._names_of(term))
+
+    def _names_of(self, term: str) -> list[str]:
+        names = [""]
+        for part in term.split(BETWEEN):
+            own = [f"{part}={level}" for level in self.levels[part][1:]] if part in self.levels else [part]
+            names = [f"{before}{BETWEEN if before else ''}{name}" for before in names for name in own]
+        return names
+
+    def encode(self, where: str, values: Mapping[str, Any]) -> Array:
+        """Return the design's columns for rows.
+
+        Parameters
+        ----------
+        where : str
+            Whose rows they are, for errors.
+        values : mapping of str to array-like
+            Each covariate's values: numbers, or texts where it has levels.
+        """
+        known = {name: self._encoded(where, name, values) for name in self.names}
+        blocks = [self._product([known[part] for part in term.split(BETWEEN)]) for term in self.terms]
+        return np.ascontiguousarray(np.hstack(blocks))
+
+    @staticmethod
+    def _product(parts: Sequence[Array]) -> Array:
+        found = parts[0]
+        for part in parts[1:]:
+            found = (found[:, :, None] * part[:, None, :]).reshape(len(found), -1)
+        return found
+
+    def _encoded(self, where: str, name: str, values: Mapping[str, Any]) -> Array:
+        if name not in values:
+            raise InvalidData(f"{where}: there is no covariate {name!r}.")
+        given = np.asarray(values[name], dtype=object)
+        gone = np.array([is_missing(value) for value in given], dtype=bool)
+        if gone.any():
+            raise InvalidData(
+                f"{where}: the covariate {name!r} has no value in {int(gone.sum())} of {len(given)} rows, the first of "
+                f"them row {int(np.argmax(gone))}. Leave these rows out, or fill the values in."
+            )
+        if name in self.levels:
+            return self._indicators(where, name, given)
+        try:
+            numbers = given.astype(np.float64)
+        except (TypeError, ValueError):
+            raise InvalidData(
+                f"{where}: the covariate {name!r} does not hold numbers, and no levels are agreed on for it."
+            ) from None
+        if not np.isfinite(numbers).all():
+            raise InvalidData(f"{where}: the covariate {name!r} has infinite values.")
+        return np.asarray(numbers[:, None])
+
+    def _indicators(self, where: str, name: str, given: Any) -> Array:
+        texts = np.array([level_text(value) for value in given], dtype=object)
+        levels = self.levels[name]
+        if unknown := sorted(set(texts) - set(levels)):
+            raise InvalidData(
+                f"{where}: the covariate {name!r} has the level {unknown[0]!r}, which is not among the agreed ones: "
+                f"{', '.join(levels)}."
+            )
+        return np.column_stack([(texts == level).astype(np.float64) for level in levels[1:]])
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value is None, NaN, or the NA or NaT of pandas."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return True
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def level_text(value: Any) -> str:
+    """Return how a level is written: a whole number without a point."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How the sites of a federation see their rows.
+
+    Attributes
+    ----------
+    design : Design
+        The covariates that are taken out.
+    weighted : bool
+        Whether rows have weights.
+    equal_sites : bool
+        Whether every site counts alike, however many rows it has.
+    centre, scale : {"joint", "site"}
+        Whose mean is subtracted, and by whose standard deviation features are divided, if at all.
+    """
+
+    design: Design = field(default_factory=Design)
+    weighted: bool = False
+    equal_sites: bool = False
+    centre: str = "joint"
+    scale: str = "joint"
+
+    def __post_init__(self) -> None:
+        for name in ("centre", "scale"):
+            if getattr(self, name) not in ("joint", "site"):
+                raise InvalidData(f"{name} must be joint or site. Got {getattr(self, name)!r} instead.")
+        if self.scale == "site" and self.centre != "site":
+            raise InvalidData("Features divided by a site's own spread need the site's own mean too: centre by site.")
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "Preparation":
+        """Return the preparation that settings ask for; what they do not say is as usual."""
+        chosen = {**USUAL, **{name: value for name, value in settings.items() if name in USUAL}}
+        return cls(
+            Design(tuple(chosen["adjust"]), chosen["levels"] if chosen["adjust"] else {}),
+            weighted=chosen["weight"] is not None,
+            equal_sites=chosen["site_weight"] == "equal",
+            centre=chosen["centre"],
+            scale=chosen["scale_by"],
+        )
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether each row counts once."""
+        return not (self.weighted or self.equal_sites)
+
+    @property
+    def plain(self) -> bool:
+        """Whether rows are seen as they are."""
+        return self == Preparation()
+
+
+PLAIN = Preparation()
+# the settings that a preparation follows from, and what they usually are
+USUAL: Mapping[str, Any] = {
+    "adjust": (),
+    "levels": {},
+    "weight": None,
+    "site_weight": "rows",
+    "centre": "joint",
+    "scale_by": "joint",
+}
+
+
+def unusual(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those settings of a preparation that are not as usual."""
+    chosen = {name: settings[name] for name in USUAL if name in settings}
+    return {name: value for name, value in chosen.items() if value not in (USUAL[name], [])}
+
+
+def columns_beside(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns of a table that settings take as covariates and weights, and so not as features."""
+    weight = settings.get("weight")
+    return (*Design(tuple(settings.get("adjust", ()))).names, *((weight,) if weight is not None else ()))
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """A site's own mean and spread: rows are seen as (X − mean)/scale before they are seen in any frame."""
+
+    mean: Array
+    scale: Array
+
+    def seen(self, frame: Frame) -> Frame:
+        """Return the frame of the raw rows in which they are what the given frame makes of the prepared ones."""
+        adjustment = frame.adjustment
+        if adjustment is not None:
+            adjustment = Adjustment(adjustment.mean, adjustment.coefficients * self.scale)
+        return Frame(self.mean + self.scale * frame.mean, self.scale * frame.scale, frame.removed, adjustment)
+
+
+def own_view(rows: AnyRows, beside: Beside, preparation: Preparation, *, missing: bool) -> Own | None:
+    """Return a site's own mean and spread, or None where only the joint ones count."""
+    if preparation.centre != "site":
+        return None
+    n = beside.ones(rows.shape[0]).sum()
+    counts = np.maximum(n - missing_counts(rows, beside), np.finfo(float).tiny)
+    mean = column_sums(rows, missing=missing, beside=beside) / counts
+    offsets, squares = deviations_from(rows, mean, missing=missing, beside=beside)
+    mean = mean + offsets / counts
+    scale = np.ones(len(mean))
+    if preparation.scale == "site":
+        squares = np.maximum(squares - offsets**2 / counts, 0.0)
+        constant = squares <= n * (2 * np.finfo(float).eps * np.abs(mean)) ** 2
+        # with equal sites the weights sum to one at each: their number of rows is what counts
+        free = counts * (rows.shape[0] - 1) / n if preparation.equal_sites else counts - 1
+        scale = np.where(constant, 1.0, np.sqrt(squares / np.where(free > 0, free, 1.0)))
+    return Own(mean, scale)
+
+
+def checked_weights(where: str, weights: Any, n: int) -> Array:
+    """Return the weights of n rows, or refuse them."""
+    found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (n,):
+        raise InvalidData(f"{where}: there must be one weight for each of the {n} rows. Got shape {found.shape}.")
+    if not np.isfinite(found).all() or (found < 0).any():
+        raise InvalidData(f"{where}: weights must be finite and not negative.")
+    if not found.any():
+        raise InvalidData(f"{where}: every weight is zero, so that no row counts.")
+    return found
+
+
+def beside_rows(
+    where: str, n: int, covariates: Array | None, weights: Any | None, preparation: Preparation
+) -> tuple[Beside, float]:
+    """Return what stands beside a site's rows, as the preparation says, and the sum of its weights as they were given.
+
+    With a mean of its own a site's covariates are about theirs too: sites are then compared with themselves only.
+    """
+    given = np.ones(n) if weights is None else checked_weights(where, weights, n)
+    lines = preparation.design.lines
+    if lines and (covariates is None or covariates.shape != (n, len(lines))):
+        raise InvalidData(f"{where}: covariates are taken out, and there are none for its {n} rows.")
+    total = float(given.sum())
+    used = None if preparation.counts_rows else given / total if preparation.equal_sites else given
+    if covariates is not None and preparation.centre == "site":
+        mean = (given @ covariates) / total
+        covariates = covariates - mean
+        covariates = covariates - (given @ covariates) / total
+    return Beside(covariates if lines else None, used), total

@@ -1,0 +1,191 @@
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LinearRegression
+
+from fedspca import FASPCA, FSSPCA, ExactSPCA, InvalidData
+from fedspca.estimators.rows import RowsBeside, covariate_values, levels_of
+
+N, D = 150, 9
+METHODS = {
+    "products": lambda scale: ExactSPCA(2, n_nonzero=4, scale=scale, search="products"),
+    "whole": lambda scale: ExactSPCA(2, n_nonzero=4, scale=scale, proof_seconds=0),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    known = pd.DataFrame(
+        {"age": rng.normal(50, 10, N), "sex": rng.choice(["F", "M"], N), "batch": rng.choice(["a", "b", "c"], N)}
+    )
+    x = rng.standard_normal((N, D)) @ rng.standard_normal((D, D)) + 100
+    x += 0.3 * np.outer(known["age"], rng.standard_normal(D)) + 3 * np.outer(
+        known["sex"] == "M", rng.standard_normal(D)
+    )
+    return x, known
+
+
+def dummies(known):
+    return pd.get_dummies(known, drop_first=True).to_numpy(np.float64)
+
+
+def residuals(x, lines):
+    return x - LinearRegression().fit(lines, x).predict(lines)
+
+
+def by_site(x, sites, how):
+    found = np.empty_like(x)
+    for site in np.unique(sites):
+        found[sites == site] = how(x[sites == site])
+    return found
+
+
+def same(one, other, tol=1e-10):
+    assert np.allclose(one.components_, other.components_, atol=tol)
+    assert np.allclose(one.explained_variance_, other.explained_variance_, rtol=tol)
+    assert np.isclose(one.total_variance_, other.total_variance_, rtol=tol)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_covariates_taken_out_by_sums_give_what_pooled_residuals_give(data, k, method, scale, form):
+    x, known = data
+    sites = np.arange(N) % k
+    if form is sp.csr_array:
+        x = np.where(np.random.default_rng(1).random(x.shape) < 0.4, x, 0.0)
+    left = residuals(x, dummies(known))
+    rows = form(x)
+    adjusted = METHODS[method](scale).fit(rows, sites=sites, covariates=known)
+    pooled = METHODS[method](scale).fit(left)
+    same(adjusted, pooled)
+    assert np.allclose(adjusted.transform(rows, covariates=known), pooled.transform(left), atol=1e-9)
+    assert np.isclose(adjusted.score(rows, covariates=known), pooled.score(left), rtol=1e-10)
+
+
+def test_interactions_and_a_choice_of_covariates(data):
+    x, known = data
+    male = (known["sex"] == "M").to_numpy(np.float64)
+    lines = np.column_stack([known["age"], male, known["age"] * male])
+    adjusted = METHODS["whole"](True).fit(x, covariates=known, adjust=["age", "sex", "age:sex"])
+    same(adjusted, METHODS["whole"](True).fit(residuals(x, lines)))
+    assert set(adjusted.covariate_variance_) == {"age", "sex", "age:sex", "all"}
+
+
+def test_missing_values_stand_at_the_mean_before_anything_is_taken_out(data):
+    x, known = data
+    gaps = np.where(np.random.default_rng(2).random(x.shape) < 0.1, np.nan, x)
+    filled = np.where(np.isnan(gaps), np.nanmean(gaps, axis=0), gaps)
+    estimator = ExactSPCA(2, n_nonzero=4, max_missing=0.5)
+    adjusted = estimator.fit(gaps, sites=np.arange(N) % 3, covariates=known)
+    same(adjusted, ExactSPCA(2, n_nonzero=4).fit(residuals(filled, dummies(known))))
+
+
+def test_consensus_methods_see_adjusted_rows_too(data):
+    x, known = data
+    sites = np.arange(N) % 3
+    left = residuals(x, dummies(known))
+    for method in (FASPCA(2, lam=30, scale=True), FSSPCA(2, lam2=30, scale=True, max_rounds=20, tol=1.0)):
+        adjusted = method.fit(x, sites=sites, covariates=known)
+        components = adjusted.components_.copy()
+        assert np.allclose(components, method.fit(left, sites=sites).components_, atol=1e-8)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_weights_are_as_good_as_repeated_rows(data, k):
+    x, known = data
+    sites, w = np.arange(N) % k, np.random.default_rng(3).integers(0, 4, N)
+    often = np.repeat(np.arange(N), w)
+    for form in (np.asarray, sp.csr_array):
+        weighted = METHODS["whole"](True).fit(form(x), sites=sites, covariates=known, sample_weight=w)
+        repeated = METHODS["whole"](True).fit(form(x[often]), sites=sites[often], covariates=known.iloc[often])
+        same(weighted, repeated)
+        assert weighted.n_samples_ == w.sum()
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_a_sites_own_mean_and_spread_are_those_of_pandas(data, k):
+    x, known = data
+    sites = np.sort(np.arange(N) % k)
+    centred = by_site(x, sites, lambda part: part - part.mean(axis=0))
+    fitted = METHODS["products"](True).fit(x, sites=sites, centre="site")
+    same(fitted, METHODS["products"](True).fit(centred))
+    assert np.allclose(fitted.transform(x, sites=sites), METHODS["products"](True).fit_transform(centred), atol=1e-9)
+    scaled = by_site(centred, sites, lambda part: part / part.std(axis=0, ddof=1))
+    fitted = METHODS["products"](True).fit(x, sites=sites, centre="site", scale_by="site")
+    same(fitted, METHODS["products"](False).fit(scaled))
+    lines = np.hstack([dummies(known), np.eye(k)[sites][:, 1:]])
+    fitted = METHODS["whole"](True).fit(x, sites=sites, centre="site", covariates=known)
+    same(fitted, METHODS["whole"](True).fit(residuals(x, lines)))
+
+
+def test_sites_that_count_alike_have_weights_of_the_same_sum(data):
+    x, _ = data
+    sites = np.repeat(["a", "b", "c"], [100, 30, 20])
+    w = np.repeat(N / 3 / np.array([100, 30, 20]), [100, 30, 20])
+    for scale in (False, True):
+        equal = METHODS["products"](scale).fit(x, sites=sites, site_weight="equal")
+        same(equal, METHODS["products"](scale).fit(x, sample_weight=w))
+        assert equal.n_samples_ == N
+        own = METHODS["products"](scale).fit(x, sites=sites, site_weight="equal", centre="site")
+        centred = by_site(x, sites, lambda part: part - part.mean(axis=0))
+        same(own, METHODS["products"](scale).fit(centred, sample_weight=w))
+
+
+def test_fit_transform_takes_what_fit_takes(data):
+    x, known = data
+    about = {"sites": np.arange(N) % 3, "covariates": known, "centre": "site"}
+    fitted = METHODS["whole"](True).fit(x, **about)
+    assert np.array_equal(
+        METHODS["whole"](True).fit_transform(x, **about), fitted.transform(x, covariates=known, sites=about["sites"])
+    )
+
+
+def test_a_path_and_an_extension_are_adjusted_too(data):
+    x, known = data
+    path = ExactSPCA(1).path(x, n_nonzero=[2, 4], covariates=known)
+    other = ExactSPCA(1).path(residuals(x, dummies(known)), n_nonzero=[2, 4])
+    assert np.allclose([m.explained_variance_ratio for m in path], [m.explained_variance_ratio for m in other])
+    method = FASPCA(1, lam=10.0).fit(x, covariates=known)
+    assert method.extend(x, 1, covariates=known).n_components_ == 2
+    with pytest.raises(ValueError, match="other covariates"):
+        method.extend(x, 1)
+
+
+@pytest.mark.parametrize(
+    ("about", "told"),
+    [
+        ({"adjust": ["age"]}, "no 'covariates' are given"),
+        ({"covariates": np.zeros((3, 1))}, "'c0' has 3 values for 150 rows"),
+        ({"covariates": np.zeros((N, 1, 1))}, "table of rows and columns"),
+        ({"covariates": np.ones(N), "adjust": ["dose"]}, "no covariate 'dose'; there are 'c0'"),
+        ({"site_weight": "even"}, "'site_weight' must be 'rows' or 'equal'"),
+        ({"sample_weight": np.zeros(N)}, "Every weight is zero"),
+        ({"sample_weight": np.full(N, 1 / N)}, "sum to more than one"),
+    ],
+)
+def test_what_makes_no_sense_beside_rows_is_refused(data, about, told):
+    with pytest.raises(InvalidData, match=told):
+        ExactSPCA(2).fit(data[0], **about)
+
+
+def test_new_rows_need_the_covariates_of_the_fit(data):
+    x, known = data
+    fitted = METHODS["whole"](True).fit(x, covariates=known)
+    with pytest.raises(InvalidData, match="new rows need 'covariates' too"):
+        fitted.transform(x)
+    with pytest.raises(InvalidData, match="level 'd'"):
+        fitted.transform(x, covariates=known.assign(batch="d"))
+    with pytest.raises(InvalidData, match="took none out"):
+        METHODS["whole"](True).fit(x).transform(x, covariates=known)
+
+
+def test_levels_and_names_come_from_the_table():
+    category = pd.Series(pd.Categorical(["b", "a"], categories=["b", "c", "a"]), name="ward")
+    assert levels_of(category) == ("b", "a")
+    assert levels_of(np.array(["y", "x", None], dtype=object)) == ("x", "y")
+    assert list(covariate_values(category, 2)) == ["ward"]
+    assert RowsBeside().site_weight == "rows"
