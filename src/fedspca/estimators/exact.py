@@ -17,6 +17,7 @@ from fedspca._callers import warn_caller
 from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federation
 from fedspca.estimators.certainty import CERTAINTY, certainty, check_whole
 from fedspca.estimators.rows import RowsBeside
+from fedspca.estimators.selection import Selection, select
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
 from fedspca.federation import Federation
 from fedspca.federation.base import answers_gram, is_local
@@ -24,6 +25,7 @@ from fedspca.federation.covariance import CovarianceFederation
 from fedspca.federation.folded import FoldedFederation
 from fedspca.linalg import nystrom
 from fedspca.linalg.rotations import canonical_order
+from fedspca.site.errors import InvalidData
 from fedspca.solvers.exact import loop, whole
 from fedspca.solvers.exact.cardinality import Cardinality
 from fedspca.solvers.exact.driver import penalised_objective, run
@@ -39,6 +41,9 @@ from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
 
+AUTO = "auto"
+SELECTION_SIGHT = 300  # features that are compared for many numbers of non-zeros
+FOLDS = 10  # where "auto" needs folds and none were given
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 # below this share of the largest eigenvalue an answer is rounding error, and dividing by it would poison the model
 RANK_TOL = {"float64": 1e-11, "float32": 1e-5}
@@ -64,13 +69,15 @@ class ExactSPCA(FederatedSparsePCA):
 
     Parameters
     ----------
-    n_components : int, default=2
-        How many loadings.
+    n_components : int or "auto", default=2
+        How many loadings. With "auto" several methods say how many stand out of chance (``selection_``); it takes the
+        whole covariance, a few sums of permuted columns, and folds, ten by default.
     variance_kept : float, default=0.95
         Find the sparsest orthonormal loadings that keep this share of what dense PCA with as many components explains.
         Used if neither ``n_nonzero`` nor ``lam`` is given.
-    n_nonzero : int or array-like of shape (n_components,), optional
-        At most this many non-zeros in each loading, as a constraint.
+    n_nonzero : int, array-like of shape (n_components,) or "auto", optional
+        At most this many non-zeros in each loading, as a constraint. With "auto" the fewest that predict rows left out
+        as well as the best number does, within one standard error.
     lam : float or array-like of shape (n_components,), optional
         Weight of the ℓ1 norm: min over St(d, r) of ‖A − Awwᵀ‖² + λ‖w‖₁, solved to a certificate. It is weighed against
         sums of squares over all rows, so it grows with them.
@@ -151,6 +158,8 @@ class ExactSPCA(FederatedSparsePCA):
         Why it stopped.
     state_ : ExactState
         All that the coordinator held at the end.
+    selection_ : Selection
+        With "auto": what each method says, and how sure it is.
     selection_frequency_ : ndarray of shape (n_components, n_features)
         With ``folds``: the share of half samples whose component gives the feature a weight.
     weight_interval_ : ndarray of shape (n_components, n_features, 2)
@@ -184,9 +193,9 @@ class ExactSPCA(FederatedSparsePCA):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [AT_LEAST_ONE],
+        "n_components": [AT_LEAST_ONE, StrOptions({AUTO})],
         "variance_kept": [Interval(Real, 0, 1, closed="right")],
-        "n_nonzero": [AT_LEAST_ONE, "array-like", None],
+        "n_nonzero": [AT_LEAST_ONE, "array-like", StrOptions({AUTO}), None],
         "lam": [Interval(Real, 0, None, closed="left"), "array-like", None],
         "orthogonal": ["boolean"],
         "scale": ["boolean"],
@@ -206,10 +215,10 @@ class ExactSPCA(FederatedSparsePCA):
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int | Literal["auto"] = 2,
         *,
         variance_kept: float = 0.95,
-        n_nonzero: int | Sequence[int] | None = None,
+        n_nonzero: int | Sequence[int] | Literal["auto"] | None = None,
         lam: float | Sequence[float] | None = None,
         orthogonal: bool = True,
         scale: bool = False,
@@ -226,7 +235,7 @@ class ExactSPCA(FederatedSparsePCA):
         callbacks: Sequence[Callable[[Round], object]] | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_components = n_components
+        self.n_components = n_components  # type: ignore[assignment] # "auto" is settled before it is used
         self.variance_kept = variance_kept
         self.n_nonzero = n_nonzero
         self.lam = lam
@@ -274,6 +283,8 @@ class ExactSPCA(FederatedSparsePCA):
 
     def _fit(self, federation: Federation, course: Course) -> Array | None:
         """Fit, and return S if it was asked for as a whole."""
+        if self._auto("n_components") or self._auto("n_nonzero"):
+            return self._fit_chosen(federation, course)
         folded = None
         if self.folds is not None:
             check_whole(course.state)
@@ -287,6 +298,62 @@ class ExactSPCA(FederatedSparsePCA):
             self._set_fitted(rounds, moments, found)
         self._set_certainty(folded, moments)
         return s
+
+    def _fit_chosen(self, federation: Federation, course: Course) -> Array:
+        """Let the data say what is "auto", and fit that: the sums are asked once."""
+        check_whole(course.state)
+        self._validate_params()
+        folded = FoldedFederation(checked_federation(federation), self.folds or FOLDS, self._deal())
+        with self._asking(folded) as rounds:
+            moments = self._moments(rounds)
+            self._check_auto(rounds)
+            s = whole.ask(rounds, moments.frame, self.precision)
+            selection = self._selected(rounds, s, folded, moments)
+            chosen = self._decided(selection)
+            chosen._check_n_components(chosen.n_components, moments)
+            found = chosen._solve_given(s, rounds, moments, course)
+            chosen._set_fitted(rounds, moments, found)
+        chosen._set_certainty(folded, moments)
+        for fitted in [key for key in vars(chosen) if key.endswith("_")]:
+            setattr(self, fitted, getattr(chosen, fitted))
+        self.selection_ = selection
+        return s
+
+    def _auto(self, name: str) -> bool:
+        """Whether the data are to say a number."""
+        given = getattr(self, name)
+        return isinstance(given, str) and given == AUTO
+
+    def _check_auto(self, rounds: Rounds) -> None:
+        d, most = len(rounds.feature_names), whole.LOCAL_FEATURES if is_local(rounds) else whole.REMOTE_FEATURES
+        if self.search == "products" or d > most or not answers_gram(rounds):
+            raise ValueError(
+                "'auto' needs the whole covariance in one sum: the sites must allow it, search must not be 'products', "
+                f"and there may be at most {most} features (there are {d}). Give numbers instead."
+            )
+
+    def _selected(self, rounds: Rounds, s: Array, folded: FoldedFederation, moments: Moments) -> Selection:
+        nothing = np.zeros((len(s), 1))
+        return select(
+            rounds,
+            s,
+            fold_sums(folded.asked, moments, nothing, scaled=self.scale, most=SELECTION_SIGHT),
+            moments,
+            n_components=None if self._auto("n_components") else self.n_components,
+            sparsity=self._auto("n_nonzero"),
+            orthogonal=self.orthogonal,
+            seed=self._deal(),
+        )
+
+    def _decided(self, selection: Selection) -> "ExactSPCA":
+        """Return the estimator with the numbers that were chosen."""
+        if selection.n_components == 0:
+            told = " ".join(selection.in_words())
+            raise InvalidData(f"{told} Give n_components to fit some all the same.")
+        settings = {**self.get_params(deep=False), "n_components": selection.n_components, "folds": self.folds or FOLDS}
+        if self._auto("n_nonzero"):
+            settings["n_nonzero"] = selection.n_nonzero
+        return ExactSPCA(**settings)
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -302,7 +369,7 @@ class ExactSPCA(FederatedSparsePCA):
 
     def _set_certainty(self, folded: FoldedFederation | None, moments: Moments) -> None:
         """Set what sums by fold tell; forget what those of an earlier fit told."""
-        for name in CERTAINTY:
+        for name in (*CERTAINTY, "selection_"):
             if hasattr(self, name):
                 delattr(self, name)
         if folded is not None:
@@ -413,8 +480,14 @@ class ExactSPCA(FederatedSparsePCA):
     ) -> tuple[Found, Array]:
         """One sum, S itself; then a search on it."""
         s = whole.ask(rounds, moments.frame, self.precision)
+        return self._solve_given(s, rounds, moments, course, rng), s
+
+    def _solve_given(
+        self, s: Array, rounds: Rounds, moments: Moments, course: Course, rng: np.random.Generator | None = None
+    ) -> Found:
+        """Search S, which the last round brought, and report on that round."""
         settings = self._settings(rounds.feature_names)
-        found, state = self._solve_known(s, moments, rng)
+        found, state = self._solve_known(s, moments, rng or self._generator())
         rounds.report(
             objective=self._objective(found.w, found.captured, rounds.n_sites),
             certificate=self.certificate_,
@@ -424,7 +497,7 @@ class ExactSPCA(FederatedSparsePCA):
         self.state_ = ExactState(settings, moments, state)
         if course.on_state is not None:
             course.on_state(self.state_)
-        return found, s
+        return found
 
     def _solve_known(self, s: Array, moments: Moments, rng: np.random.Generator) -> tuple[Found, loop.State]:
         """Search S, and set what only this method knows."""
@@ -569,6 +642,8 @@ class ExactSPCA(FederatedSparsePCA):
         rounds_per_point: int = 2,
     ) -> SparsityPath:
         """Solve for a whole grid over a federation; see :meth:`path`."""
+        if self._auto("n_components"):
+            raise ValueError("A path needs a number of components: 'auto' chooses it for one fit.")
         if (lam is None) == (n_nonzero is None):
             raise ValueError("Give a grid of either 'lam' or 'n_nonzero'.")
         name, grid = ("lam", list(lam)) if lam is not None else ("n_nonzero", list(n_nonzero or ()))

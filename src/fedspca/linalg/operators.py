@@ -9,10 +9,11 @@ blocks of rows, in double precision, which are visited in turn, or on the cluste
 import math
 import mmap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast
+from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
@@ -394,6 +395,20 @@ class StandardisedRows:
             upper = np.triu(total(self.rows, self.beside.along(of), self._fill)[0])
             self._gram = upper + np.triu(upper, 1).T
         return self._gram
+
+    def permuted_gram_matrix(self, seed: Sequence[int]) -> Array:
+        """AᵀA after each column's values were permuted by a seeded generator, within stretches of many rows."""
+        stretch = max(1, COPY_BYTES // (8 * self.n_features))
+        mean, scale = self.mean, self.scale
+
+        def of(block: Any) -> Sums:
+            columns = np.concatenate([(dense - mean) / scale for dense in dense_parts(block)]).T
+            # a stretch seeds by its content too: parts of a cluster are visited in no order
+            rng = np.random.default_rng([*seed, crc32(np.ascontiguousarray(columns[:, :1]).tobytes())])
+            upper = np.triu(blas.dsyrk(1.0, rng.permuted(columns, axis=1)))
+            return (upper + np.triu(upper, 1).T,)
+
+        return total(self.rows, of, self._fill, least=stretch)[0]
 
     def _sparse_gram_matrix(self) -> Array:
         """Σ(x − m)(x − m)ᵀ as Σxxᵀ − GᵀM − MᵀG + MᵀHM, divided by the scales.

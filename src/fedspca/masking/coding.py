@@ -15,7 +15,9 @@ from fedspca.masking.fixed_point import WIDE, Coding
 from fedspca.site.queries import PRIVATE, QUERIES, asked_directions
 from fedspca.site.question import Query
 
-BOUNDED = frozenset({"product", "captured", "gram"})  # no entry exceeds the trace, for directions of length one
+BOUNDED = frozenset(
+    {"product", "captured", "gram", "permuted"}
+)  # no entry exceeds the trace, for directions of length one
 ALWAYS = {"rows": Coding(1, 0), "counts": Coding(1, 0), "consensus": Coding(2, 64)}
 STEP = 8
 LARGEST_BASE = 896

@@ -7,6 +7,7 @@ from fedspca.dp.ledger import DELTA
 from fedspca.site.errors import SiteRefusal
 
 GRAM = "gram"
+COVARIANCES = (GRAM, "permuted_gram")  # questions that are answered with a whole covariance
 MAX_FOLDS = 20
 MAX_GRAM_FEATURES = 4096  # the upper triangle of such a covariance has 67 MB
 
@@ -93,7 +94,10 @@ class Policy:
     def allows_gram(self, features: int) -> bool:
         """Whether the whole covariance of so many features may be asked."""
         named = self.allowed_queries is None or GRAM in self.allowed_queries
-        return named and (self.max_gram_features is None or features <= self.max_gram_features)
+        return named and self._allows_covariance(features)
+
+    def _allows_covariance(self, features: int) -> bool:
+        return self.max_gram_features is None or features <= self.max_gram_features
 
     def check(
         self, site: str, query: str, *, rows: int, answered: int, components: int, features: int, folds: int = 0
@@ -102,7 +106,7 @@ class Policy:
         reason = self._objection(query, rows, answered, components)
         if reason is None and folds > self.max_folds:
             reason = f"it asks for sums by {folds} folds and the policy allows at most {self.max_folds}."
-        if reason is None and query == GRAM and not self.allows_gram(features):
+        if reason is None and query in COVARIANCES and not self._allows_covariance(features):
             reason = (
                 f"it asks for the whole covariance of {features} features and the policy allows it for at most "
                 f"{self.max_gram_features}."

@@ -201,6 +201,15 @@ def gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     return state, {"gram": pack(matrix).astype(str(query.scalars["precision"]), copy=False)}
 
 
+def permuted_gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """AᵀA of rows whose columns are permuted, each by itself, several times: the covariance of unrelated features."""
+    first, count = int(query.scalars["first"]), int(query.scalars["permutations"])
+    rows = data.standardised_in(_frame(query))
+    seed = [int(query.scalars["seed"]), crc32(data.site.encode())]
+    grams = [pack(rows.permuted_gram_matrix([*seed, first + at])) for at in range(count)]
+    return state, {"permuted": np.stack(grams).astype(str(query.scalars["precision"]), copy=False)}
+
+
 def random_directions(seed: int, shape: tuple[int, int]) -> Array:
     """Draw the directions that a seed stands for, here and at the sites.
 
@@ -446,6 +455,14 @@ QUERIES: Mapping[str, Question] = {
         optional=ADJUSTMENT,
         scalars={"precision": PRECISIONS},
         additive=True,
+    ),
+    "permuted_gram": Question(
+        permuted_gram,
+        "the covariance (times n) after each feature's values were permuted at this site, d(d + 1)/2 numbers each "
+        "time: what unrelated features would give, to count the components that are more than chance",
+        terms={"permuted": ("permutations", "packed")},
+        arrays=FRAME,
+        scalars={"seed": int, "first": int, "permutations": int, "precision": PRECISIONS},
     ),
     "captured_variance": Question(
         captured_variance,

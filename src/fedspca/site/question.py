@@ -28,6 +28,7 @@ Shape: TypeAlias = tuple[str, ...]
 LARGEST, SMALLEST = 1e30, 1e-30  # of the numbers in a question; squares, and products of a few, are still numbers
 BESIDE = frozenset({"removed", "coefficients"})  # matrices of a question that are no directions asked about
 ORTHONORMAL = 1e-6  # solvers keep ten digits
+MOST_PERMUTATIONS = 100  # in one answer
 FOLDS, DEAL = "folds", "deal"  # the scalars of a question that is answered by fold: how many, and the seed
 
 
@@ -185,6 +186,9 @@ class Question:
         known = self._known
         sizes = {"d": d, "m": self.components(query), "moments": 2 * d + 1}
         sizes |= {"packed": packed_size(d), "triangle": packed_size(d + 1)}
+        sizes |= {
+            name: size for name, size in query.scalars.items() if name == "permutations" and isinstance(size, int)
+        }
         for name, array in query.arrays.items():
             sizes |= dict(zip(known[name], array.shape, strict=True))
         folds = (query.folds,) if query.folds else ()
@@ -197,6 +201,8 @@ class Question:
             problem = not_orthonormal("directions", query.arrays["directions"])
         if problem is None and self.private:
             problem = out_of_range(query)
+        if problem is None and not 1 <= int(query.scalars.get("permutations", 1)) <= MOST_PERMUTATIONS:
+            problem = f"it asks for {query.scalars['permutations']} permutations of 1 to {MOST_PERMUTATIONS}."
         if problem is None and self.components(query) > d:
             problem = f"it asks about {self.components(query)} directions of {d} features."
         if problem is not None:

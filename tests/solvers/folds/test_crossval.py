@@ -56,6 +56,6 @@ def test_one_standard_error_prefers_the_simpler_of_two_that_folds_cannot_tell_ap
 
 def test_the_grid_fits_the_features():
     assert sparsity_grid(830)[0] == 2
-    assert sparsity_grid(830)[-1] == 100
+    assert sparsity_grid(830)[-1] == 64
     assert sparsity_grid(4) == (2, 3, 4)
     assert sparsity_grid(1) == (1,)

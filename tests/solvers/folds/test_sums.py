@@ -6,7 +6,6 @@ import pytest
 from fedspca import ExactSPCA, InvalidData, LocalFederation, Site
 from fedspca.federation.folded import FoldedFederation
 from fedspca.site.folds import deal
-from fedspca.solvers.folds import sums as module
 from fedspca.solvers.folds.sums import check_folds, fold_sums
 
 F = 6
@@ -17,10 +16,10 @@ PARTS = np.array_split(ROWS, 2)
 LABELS = np.concatenate([deal(name, len(part), F, 0) for name, part in zip("ab", PARTS, strict=True)])
 
 
-def sums_of(*, scale, search="auto", rows=PARTS):
+def sums_of(*, scale, search="auto", rows=PARTS, most=500):
     folded = FoldedFederation(LocalFederation([Site(n, part) for n, part in zip("ab", rows, strict=True)]), F, 0)
     model = ExactSPCA(2, n_nonzero=4, scale=scale, search=search, proof_seconds=0.0).fit_federation(folded)
-    return fold_sums(folded.asked, model.state_.moments, model.components_.T, scaled=scale)
+    return fold_sums(folded.asked, model.state_.moments, model.components_.T, scaled=scale, most=most)
 
 
 def standardised(rows, like, scale):
@@ -63,9 +62,9 @@ def test_products_give_a_model_that_never_claims_more_and_knows_the_diagonal():
     assert np.linalg.eigvalsh(model)[0] > -1e-8 * values[-1]
 
 
-def test_of_many_features_those_with_variance_and_weights_are_in_sight(monkeypatch):
-    monkeypatch.setattr(module, "IN_SIGHT", 8)
-    found = sums_of(scale=False)
+def test_of_many_features_those_that_covary_and_those_with_weights_are_in_sight():
+    found = sums_of(scale=False, most=8)
+    assert set(range(4)) <= set(found.features)
     assert len(found.features) == 8
     rows = ROWS[np.isin(LABELS, [0, 1, 2])]
     a = standardised(rows, rows, False)

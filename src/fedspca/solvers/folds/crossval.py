@@ -124,8 +124,8 @@ def nested_scores(
     return scores
 
 
-def sparsity_grid(d: int, most: int = 8) -> tuple[int, ...]:
-    """Return numbers of non-zeros to compare: from 2, in steps of a half, up to a third of the features or 100."""
-    largest = min(100, d // 3 if d >= 12 else d)
+def sparsity_grid(d: int, most: int = 7) -> tuple[int, ...]:
+    """Return numbers of non-zeros to compare: from 2, in steps of a half, up to a third of the features or 64."""
+    largest = min(64, d // 3 if d >= 12 else d)
     grid = np.unique(np.round(np.geomspace(min(2, largest), largest, most)).astype(int))
     return tuple(int(k) for k in grid)

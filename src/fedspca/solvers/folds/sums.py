@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Chosen = NDArray[np.bool_]
 
-IN_SIGHT = 1000  # features of which subsamples are analysed; the others have too little variance to be selected
+IN_SIGHT = 500  # features of which subsamples are analysed; the others are least related to any
 _DEPENDENT = 1e-8  # of the largest eigenvalue: asked directions nearer to the others' span tell nothing new
 
 
@@ -129,7 +129,7 @@ class FoldSums:
         return np.asarray(matrix)
 
 
-def fold_sums(asked: Sequence[Asked], moments: Moments, w: Array, *, scaled: bool) -> FoldSums:
+def fold_sums(asked: Sequence[Asked], moments: Moments, w: Array, *, scaled: bool, most: int = IN_SIGHT) -> FoldSums:
     """Return the sums by fold that a fit left.
 
     Parameters
@@ -142,6 +142,8 @@ def fold_sums(asked: Sequence[Asked], moments: Moments, w: Array, *, scaled: boo
         The loadings found: their features are in sight.
     scaled : bool
         Whether features are scaled.
+    most : int
+        How many features are in sight at most.
     """
     began = max(at for at, each in enumerate(asked) if each.query.name == "moments")
     first, second, *later = asked[began:]
@@ -152,11 +154,11 @@ def fold_sums(asked: Sequence[Asked], moments: Moments, w: Array, *, scaled: boo
     counts, offsets = first.arrays["counts"], second.arrays["offsets"]
     about = offsets - counts * left
     squares = second.arrays["squares"] - left * (2.0 * offsets - counts * left)
-    features = _in_sight(squares.sum(axis=0) / frame.scale**2, w)
     grams = next((each.arrays["gram"] for each in later if each.query.name == "gram"), None)
     basis = products = None
     if grams is None:
         basis, products = _directions([each for each in later if "product" in each.arrays])
+    features = _in_sight(grams, products, w, most)
     return FoldSums(
         rows, about / frame.scale, np.maximum(squares, 0.0) / frame.scale**2, features, grams, basis, products, scaled
     )
@@ -172,12 +174,14 @@ def check_folds(rows: Array) -> None:
         )
 
 
-def _in_sight(diagonal: Array, w: Array) -> Index:
-    """Return the features to analyse: those of the loadings, and those with the most variance."""
-    if len(diagonal) <= IN_SIGHT:
-        return np.arange(len(diagonal))
-    rank = np.where(w.any(axis=1), np.inf, diagonal)
-    return np.sort(np.argsort(-rank, kind="stable")[:IN_SIGHT])
+def _in_sight(grams: Array | None, products: Array | None, w: Array, most: int) -> Index:
+    """Return the features to analyse: those of the loadings, and those whose covariances with all are largest."""
+    if len(w) <= most:
+        return np.arange(len(w))
+    related = products if grams is None else unpack(grams.sum(axis=0))[None]
+    assert related is not None
+    rank = np.where(w.any(axis=1), np.inf, np.square(related.sum(axis=0)).sum(axis=1))
+    return np.sort(np.argsort(-rank, kind="stable")[:most])
 
 
 def _directions(asked: Sequence[Asked]) -> tuple[Array, Array]:

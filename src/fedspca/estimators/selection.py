@@ -1,0 +1,260 @@
+"""How many components, and how sparse: what several methods say, a recommendation, and how sure it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.small import largest_eigenpairs
+from fedspca.solvers.folds.crossval import Curve, components_curve, sparsity_curve, sparsity_grid, splits
+from fedspca.solvers.folds.rank import Null, above, hard_threshold, noise_edge, parallel_analysis
+from fedspca.solvers.folds.refits import half_samples, matched, refit
+from fedspca.solvers.folds.sums import FoldSums
+from fedspca.solvers.rounds import Rounds
+from fedspca.solvers.standardise import Moments
+
+Array = NDArray[np.float64]
+
+MOST = 10  # components that are counted
+PAIRS = 5  # of half samples, for each number of non-zeros
+RECUR = 0.75  # the share of half samples in which the features of a component should come back, on average
+MARCHENKO_PASTUR, GAVISH_DONOHO = "Marchenko–Pastur", "Gavish–Donoho"
+PARALLEL, CROSS_VALIDATION, STABILITY = "parallel analysis", "cross-validation", "stability"
+DECIDE = (
+    MARCHENKO_PASTUR,
+    PARALLEL,
+    CROSS_VALIDATION,
+)  # Gavish–Donoho asks what is worth estimating, and not what is there
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How many components and how many non-zeros, as several methods see it.
+
+    Attributes
+    ----------
+    n_components : int
+        The recommendation: the median of Marchenko–Pastur, parallel analysis and cross-validation; or what was given.
+    n_nonzero : int or None
+        The recommendation: the fewest within one standard error of the best by cross-validation; None if it was not
+        asked for, or if there is no component.
+    components : mapping of str to int
+        What each method says of the number of components.
+    nonzeros : mapping of str to int
+        What each method says of the number of non-zeros of each component.
+    eigenvalues : ndarray of shape (m,)
+        The leading eigenvalues of the covariance.
+    null : Null
+        The same of columns permuted within each site.
+    edge : float
+        What the largest eigenvalue of white noise exceeds with 1 % probability.
+    by_components, by_nonzeros : Curve
+        Cross-validated scores of dense PCA by the number of components, and of sparse ones by their non-zeros.
+    recurrence : ndarray
+        For each number of non-zeros, the mean selection frequency of the features selected.
+    """
+
+    n_components: int
+    n_nonzero: int | None
+    components: Mapping[str, int]
+    nonzeros: Mapping[str, int]
+    eigenvalues: Array
+    null: Null
+    edge: float
+    by_components: Curve
+    by_nonzeros: Curve | None
+    recurrence: Array
+
+    def in_words(self) -> list[str]:
+        """Return the recommendation, and how sure it is, in sentences."""
+        said = [self.components[name] for name in DECIDE]
+        agree = said.count(self.n_components)
+        named = ", ".join(f"{name} {count}" for name, count in self.components.items())
+        sure = {3: "All three agree.", 2: "Two of the three agree."}.get(agree, "They do not agree: be careful.")
+        if agree == 0:
+            sure = "It is not what the methods say; it was given."
+        if self.n_components == 0:
+            return [f"No component stands out of chance ({named}). {sure}"]
+        sentences = [f"Components: {self.n_components} ({named}). {sure}"]
+        if self.by_nonzeros is not None and self.n_nonzero is not None:
+            grid, best = self.by_nonzeros.grid, self.by_nonzeros.best
+            again = float(self.recurrence[grid.index(self.n_nonzero)]) if self.n_nonzero in grid else np.nan
+            sentences.append(
+                f"Features a component: {self.n_nonzero}, the fewest that predict rows left out as well as the best "
+                f"({best}) does, within one standard error. By stability: {self.nonzeros[STABILITY]}."
+            )
+            if np.isfinite(again):
+                verdict = (
+                    "they are the same on other rows" if again >= RECUR else "other rows would give other features"
+                )
+                sentences.append(
+                    f"A half of the rows selects {again:.0%} of these features again, on average: {verdict}."
+                )
+        return sentences
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return all of it as plain JSON."""
+        sparse = self.by_nonzeros
+        return {
+            "n_components": self.n_components,
+            "n_nonzero": self.n_nonzero,
+            "components": dict(self.components),
+            "nonzeros": dict(self.nonzeros),
+            "eigenvalues": self.eigenvalues.tolist(),
+            "null_mean": self.null.mean.tolist(),
+            "null_high": self.null.high.tolist(),
+            "noise_edge": self.edge,
+            "by_components": _plain(self.by_components),
+            "by_nonzeros": None if sparse is None else {**_plain(sparse), "recurrence": self.recurrence.tolist()},
+            "words": self.in_words(),
+        }
+
+    def to_frame(self) -> Any:
+        """Return the scores as a DataFrame, one row for each setting that was tried; needs pandas."""
+        import pandas as pd
+
+        rows = [
+            {"question": "components", "setting": setting, "score": score, "standard_error": error,
+             "eigenvalue": value, "null": null, "chosen": setting == self.n_components}
+            for setting, score, error, value, null in zip(
+                self.by_components.grid,
+                self.by_components.mean,
+                self.by_components.standard_error,
+                [np.nan, *self.eigenvalues],
+                [np.nan, *self.null.high],
+                strict=True,
+            )
+        ]  # fmt: skip
+        if self.by_nonzeros is not None:
+            rows += [
+                {"question": "non-zeros", "setting": setting, "score": score, "standard_error": error,
+                 "recurrence": again, "chosen": setting == self.n_nonzero}
+                for setting, score, error, again in zip(
+                    self.by_nonzeros.grid,
+                    self.by_nonzeros.mean,
+                    self.by_nonzeros.standard_error,
+                    self.recurrence,
+                    strict=True,
+                )
+            ]  # fmt: skip
+        return pd.DataFrame(rows)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the scree with the null's band, and the scores by the number of non-zeros; needs matplotlib.
+
+        Parameters
+        ----------
+        axes : pair of matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        axes : pair of matplotlib Axes
+            What was drawn on.
+        """
+        if axes is None:
+            from matplotlib import pyplot as plt
+
+            _, axes = plt.subplots(1, 2, figsize=(9, 3.5))
+        scree, scores = axes
+        numbers = np.arange(1, len(self.eigenvalues) + 1)
+        scree.plot(numbers, self.eigenvalues, marker="o", color="#0072B2", label="eigenvalues")
+        scree.fill_between(
+            numbers, self.null.mean, self.null.high, color="#999999", alpha=0.5, label="permuted columns"
+        )
+        scree.axvline(self.n_components + 0.5, linestyle="--", color="#D55E00", label="chosen")
+        scree.set_xlabel("component")
+        scree.set_ylabel("variance")
+        scree.legend()
+        if self.by_nonzeros is not None:
+            curve = self.by_nonzeros
+            scores.errorbar(curve.grid, curve.mean, curve.standard_error, marker="o", color="#0072B2")
+            if self.n_nonzero in curve.grid:
+                scores.axvline(self.n_nonzero, linestyle="--", color="#D55E00")
+            scores.set_xscale("log")
+        scores.set_xlabel("non-zeros of each component")
+        scores.set_ylabel("cross-validated Q²")
+        return axes
+
+
+def select(
+    rounds: Rounds,
+    s: Array,
+    sums: FoldSums,
+    moments: Moments,
+    *,
+    n_components: int | None,
+    sparsity: bool,
+    orthogonal: bool,
+    seed: int,
+) -> Selection:
+    """Ask what parallel analysis needs, and let every method say how many components and non-zeros there are.
+
+    Parameters
+    ----------
+    rounds : Rounds
+        The federation.
+    s : ndarray of shape (d, d)
+        The whole covariance (times n).
+    sums : FoldSums
+        The same by fold.
+    moments : Moments
+        The joint moments.
+    n_components : int or None
+        The number of components, where a person has decided.
+    sparsity : bool
+        Whether the number of non-zeros is looked for.
+    orthogonal : bool
+        Whether loadings are orthogonal.
+    seed : int
+        Of the permutations.
+    """
+    n, d = moments.n_rows, int(np.count_nonzero(~moments.constant))
+    most = max(1, min(MOST, d - 1, n // 2 - 1))
+    values = largest_eigenpairs(s, most)[0] / (n - 1.0)
+    trace = moments.total / (n - 1.0)
+    null = parallel_analysis(rounds, moments.frame, n, most, seed)
+    parts = splits(sums)
+    curve = components_curve(parts, most)
+    edge = noise_edge(n - 1, d)
+    components = {
+        MARCHENKO_PASTUR: above(values, trace, n, d, edge),
+        GAVISH_DONOHO: above(values, trace, n, d, hard_threshold(n - 1, d)),
+        PARALLEL: null.count(values),
+        CROSS_VALIDATION: curve.choice,
+    }
+    r = int(np.median([components[name] for name in DECIDE])) if n_components is None else n_components
+    found = Selection(r, None, components, {}, values, null, edge * trace / d, curve, None, np.zeros(0))
+    return _with_sparsity(found, sums, parts, orthogonal=orthogonal) if sparsity and r else found
+
+
+def _with_sparsity(found: Selection, sums: FoldSums, parts: list[Any], *, orthogonal: bool) -> Selection:
+    """Return the selection with what is said of the non-zeros."""
+    grid = sparsity_grid(len(sums.features))
+    curve = sparsity_curve(parts, grid, found.n_components, None, orthogonal=orthogonal)
+    recurrence = np.array([_recurrence(sums, k, found.n_components, orthogonal=orthogonal) for k in grid])
+    enough = [k for k, again in zip(grid, recurrence, strict=True) if again >= RECUR]
+    nonzeros = {CROSS_VALIDATION: curve.choice, STABILITY: max(enough, default=grid[0])}
+    return replace(found, n_nonzero=curve.choice, nonzeros=nonzeros, by_nonzeros=curve, recurrence=recurrence)
+
+
+def _recurrence(sums: FoldSums, k: int, r: int, *, orthogonal: bool) -> float:
+    """Return the mean selection frequency, over a few half samples, of the features that all rows select."""
+    all_rows = refit(sums.subsample(np.ones(sums.n_folds, dtype=bool)).matrix, (k,) * r, [], orthogonal=orthogonal)
+    halves = [half for pair in half_samples(sums.n_folds, PAIRS, np.random.default_rng(0)) for half in pair]
+    fits = [
+        matched(refit(sums.subsample(h).matrix, (k,) * r, [all_rows], orthogonal=orthogonal), all_rows) for h in halves
+    ]
+    return float(np.mean([(fit != 0.0)[all_rows != 0.0].mean() for fit in fits]))
+
+
+def _plain(curve: Curve) -> dict[str, Any]:
+    return {
+        "grid": list(curve.grid),
+        "score": curve.mean.tolist(),
+        "standard_error": curve.standard_error.tolist(),
+        "best": curve.best,
+        "choice": curve.choice,
+    }
