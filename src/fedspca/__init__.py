@@ -8,7 +8,7 @@ from fedspca._version import __version__
 if TYPE_CHECKING:
     from fedspca.dp.accounting import Budget
     from fedspca.dp.ledger import BudgetSpent, Ledger
-    from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA, SparsityPath
+    from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA, Selection, SparsityPath
     from fedspca.federation import Aggregate, Federation, FederationError, LocalFederation, SchemaMismatch
     from fedspca.federation.private import Privacy, PrivateFederation
     from fedspca.federation.secure import SecureFederation, secure_federation
@@ -42,6 +42,7 @@ __all__ = [
     "Round",
     "SchemaMismatch",
     "SecureFederation",
+    "Selection",
     "Site",
     "SiteError",
     "SiteRefusal",
@@ -58,7 +59,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "fedspca.dp.accounting": ("Budget",),
         "fedspca.dp.ledger": ("BudgetSpent", "Ledger"),
-        "fedspca.estimators": ("FASPCA", "FSSPCA", "ExactSPCA", "SparsityPath"),
+        "fedspca.estimators": ("FASPCA", "FSSPCA", "ExactSPCA", "Selection", "SparsityPath"),
         "fedspca.federation": ("Aggregate", "Federation", "FederationError", "LocalFederation", "SchemaMismatch"),
         "fedspca.federation.private": ("Privacy", "PrivateFederation"),
         "fedspca.federation.secure": ("SecureFederation", "secure_federation"),

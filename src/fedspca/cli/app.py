@@ -18,6 +18,7 @@ class Commands(LazyGroup):
         "init": "Write a fit.toml that holds every setting, with comments.",
         "check": "Compare sites before anything is computed: names, types, units and gaps.",
         "fit": "Fit sparse components to the rows of several sites, without pooling them.",
+        "choose": "Say how many components there are and how sparse to make them, and how sure that is.",
         "path": "Show the variance captured against the number of non-zeros, with a choice marked.",
         "show": "Show the loadings of a model.",
         "report": "Write a report of a model: one HTML file that opens offline.",

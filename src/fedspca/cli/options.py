@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from fedspca.fit.settings import (
+    COUNT,
     COUNTS,
     LISTS,
     TEXTS,
     FitSettings,
     SolverSettings,
+    count_or_auto,
     counts,
     kind_of_setting,
     read_fit_settings,
@@ -117,7 +119,7 @@ def _option(about: Any, settings: type[SolverSettings] = FitSettings) -> inspect
         show_default=False,
         autocompletion=(lambda incomplete: [c for c in choices if c.startswith(incomplete)]) if choices else None,
     )
-    value = list[str] if kind in (TEXTS, LISTS, COUNTS) else kind
+    value = list[str] if kind in (TEXTS, LISTS, COUNTS) else str if kind == COUNT else kind
     return inspect.Parameter(
         about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value | None, option]
     )
@@ -138,6 +140,8 @@ def _given(options: dict[str, Any], kind: type[SolverSettings]) -> dict[str, Any
 
 
 def _parsed(name: str, value: Any, kind: Any) -> Any:
+    if kind == COUNT:
+        return count_or_auto(f"--{name.replace('_', '-')}", value)
     if kind == COUNTS:
         return counts(f"--{name.replace('_', '-')}", [item for text in value for item in text.split(",")])
     if kind == TEXTS:

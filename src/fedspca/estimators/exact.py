@@ -299,6 +299,29 @@ class ExactSPCA(FederatedSparsePCA):
         self._set_certainty(folded, moments)
         return s
 
+    def choose(self, X: Any, *, sites: Any = None) -> Selection:
+        """Say how many components and non-zeros there are, without a fit.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The rows of all sites.
+        sites : array-like of shape (n_samples,), optional
+            The owner of each row.
+
+        Returns
+        -------
+        selection : Selection
+            What each method says. A number of components that was given is kept.
+        """
+        return self.choose_federation(self._local_federation(X, sites, reset=True))
+
+    def choose_federation(self, federation: Federation) -> Selection:
+        """Say the same over a federation; see :meth:`choose`."""
+        folded = FoldedFederation(checked_federation(federation), self.folds or FOLDS, self._deal())
+        with self._asking(folded) as rounds:
+            return self._selected(rounds, folded, self._moments(rounds), sparsity=True)[0]
+
     def _fit_chosen(self, federation: Federation, course: Course) -> Array:
         """Let the data say what is "auto", and fit that: the sums are asked once."""
         check_whole(course.state)
@@ -306,9 +329,7 @@ class ExactSPCA(FederatedSparsePCA):
         folded = FoldedFederation(checked_federation(federation), self.folds or FOLDS, self._deal())
         with self._asking(folded) as rounds:
             moments = self._moments(rounds)
-            self._check_auto(rounds)
-            s = whole.ask(rounds, moments.frame, self.precision)
-            selection = self._selected(rounds, s, folded, moments)
+            selection, s = self._selected(rounds, folded, moments, sparsity=self._auto("n_nonzero"))
             chosen = self._decided(selection)
             chosen._check_n_components(chosen.n_components, moments)
             found = chosen._solve_given(s, rounds, moments, course)
@@ -332,18 +353,24 @@ class ExactSPCA(FederatedSparsePCA):
                 f"and there may be at most {most} features (there are {d}). Give numbers instead."
             )
 
-    def _selected(self, rounds: Rounds, s: Array, folded: FoldedFederation, moments: Moments) -> Selection:
+    def _selected(
+        self, rounds: Rounds, folded: FoldedFederation, moments: Moments, *, sparsity: bool
+    ) -> tuple[Selection, Array]:
+        """Ask for S, and let every method say what it sees."""
+        self._check_auto(rounds)
+        s = whole.ask(rounds, moments.frame, self.precision)
         nothing = np.zeros((len(s), 1))
-        return select(
+        selection = select(
             rounds,
             s,
             fold_sums(folded.asked, moments, nothing, scaled=self.scale, most=SELECTION_SIGHT),
             moments,
             n_components=None if self._auto("n_components") else self.n_components,
-            sparsity=self._auto("n_nonzero"),
+            sparsity=sparsity,
             orthogonal=self.orthogonal,
             seed=self._deal(),
         )
+        return selection, s
 
     def _decided(self, selection: Selection) -> "ExactSPCA":
         """Return the estimator with the numbers that were chosen."""

@@ -36,7 +36,10 @@ def follow_path(
         How the choice is made.
     """
     estimator = ExactSPCA(
-        settings.components, scale=settings.scale, max_missing=settings.max_missing, random_state=settings.seed
+        settings.number_of_components("A path"),
+        scale=settings.scale,
+        max_missing=settings.max_missing,
+        random_state=settings.seed,
     )
     path = estimator.path_federation(federation, n_nonzero=grid)
     chosen = path.choose(rule)

@@ -70,7 +70,8 @@ def _check_joint_moments(settings: FitSettings, sites: list[Site]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # constant features are told of as oddities
         moments = standardise(LocalFederation(sites), scale=settings.scale, max_missing=settings.max_missing)
-    estimator._check_n_components(settings.components, moments)
+    if isinstance(settings.components, int):
+        estimator._check_n_components(settings.components, moments)
 
 
 @contextmanager

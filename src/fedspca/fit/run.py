@@ -5,7 +5,7 @@ import json
 import platform
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -148,13 +148,15 @@ def fitted_model(
     asking = Rounds(federation)
     judgement = judge(asking, sites, estimator, between=settings.between_sites)
     followed = settings.path and settings.solver == "exact"
-    path = follow_path(settings, asking, default_grid(len(federation.feature_names))) if followed else None
+    settled = replace(settings, components=estimator.n_components_)
+    path = follow_path(settled, asking, default_grid(len(federation.feature_names))) if followed else None
     return SparsePCAModel.from_estimator(
         estimator,
         covariance=judgement.covariance,
         versions=versions(),
         path=path,
         certainty=plain_certainty(estimator),
+        selection=selection.to_plain() if (selection := getattr(estimator, "selection_", None)) else None,
         asked_after=[plain_round(record) for record in asking.history],
         **facts,
         **judgement.facts,

@@ -42,8 +42,12 @@ class SolverSettings:
     """What is to be fitted."""
 
     solver: str = setting("fit", "exact, faspca or fsspca.", "exact", choices=("exact", "faspca", "fsspca"))
-    components: int = setting("fit", "How many components.", 2)
-    nonzero: int | None = setting("fit", "Non-zero weights of each component (exact).", example="10")
+    components: int | str = setting(
+        "fit", "How many components; auto counts those that are more than chance (exact).", 2
+    )
+    nonzero: int | str | None = setting(
+        "fit", "Non-zero weights of each component; auto finds a number by cross-validation (exact).", example="10"
+    )
     variance_kept: float | None = setting(
         "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
     )
@@ -155,6 +159,18 @@ class SolverSettings:
         "joint",
         choices=("joint", "site"),
     )
+
+    @property
+    def auto(self) -> bool:
+        """Whether the data are to say how many components or non-zeros there are."""
+        return AUTO in (self.components, self.nonzero)
+
+    def number_of_components(self, what: str) -> int:
+        """Return the number of components; a ValueError for what takes no "auto"."""
+        if isinstance(self.components, str):
+            told = f"{what} needs a number of components: give one, such as fedspca choose recommends."
+            raise ValueError(told)  # noqa: TRY004 - "auto" is of the right type, and of no use here
+        return self.components
 
     def with_given(self, given: Mapping[str, Any]) -> Self:
         """Return the settings with these in place of its own; None changes nothing."""
@@ -285,10 +301,13 @@ def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
 
 TEXTS: Any = tuple[str, ...]
 COUNTS: Any = tuple[int, ...]
+COUNT: Any = int | str
+AUTO = "auto"
 LISTS: Any = Mapping[str, tuple[str, ...]]
 KINDS: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
     bool: (bool, "true or false"),
     int: (int, "a whole number"),
+    COUNT: ((int, str), "a whole number or auto"),
     float: ((int, float), "a number"),
     str: (str, "a text in quotes"),
     TEXTS: (list, "a list of texts"),
@@ -301,6 +320,8 @@ def kind_of_setting(name: str, settings: type[SolverSettings] = FitSettings) -> 
     """Return the type of a setting, whether or not it may be left open."""
     hint = get_type_hints(settings)[name]
     inner = [part for part in get_args(hint) if part is not type(None)]
+    if inner == [int, str]:
+        return COUNT
     return inner[0] if type(None) in get_args(hint) else hint
 
 
@@ -312,11 +333,23 @@ def _checked(path: Path, settings: type[SolverSettings], name: str, value: Any) 
         raise ValueError(f"{path}: {name} must be {words}. Got {value!r} instead.")
     if kind == TEXTS:
         return _texts(path, name, value)
+    if kind == COUNT:
+        return count_or_auto(f"{path}: {name}", value)
     if kind == COUNTS:
         return counts(f"{path}: {name}", value)
     if kind == LISTS:
         return {key: _texts(path, f"{name}.{key}", items) for key, items in value.items()}
     return value
+
+
+def count_or_auto(what: str, value: Any) -> int | str:
+    """Return a whole number or "auto", from a file or from the command line, or say what is neither."""
+    if value == AUTO:
+        return AUTO
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError(f"{what} must be a whole number or auto. Got {value!r} instead.") from None
 
 
 def counts(what: str, items: Any) -> tuple[int, ...]:

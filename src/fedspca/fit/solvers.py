@@ -54,6 +54,8 @@ def make_estimator(settings: SolverSettings, callbacks: list[Any]) -> FederatedS
     given = _preset(settings) | {
         theirs: getattr(settings, ours) for ours, theirs in solver.names.items() if getattr(settings, ours) is not None
     }
+    if settings.auto and settings.solver != "exact":
+        raise ValueError(f"The solver {settings.solver!r} takes numbers; auto is for --solver exact.")
     estimator = solver.make(settings.components, random_state=settings.seed, callbacks=callbacks, **given)
     estimator._validate_params()  # before owners are asked to approve them, and before any file is read
     return estimator
@@ -70,7 +72,7 @@ def _preset(settings: SolverSettings) -> dict[str, Any]:
             f"The preset 'paper' is for the paper's methods, and {settings.solver!r} is none. "
             "Write --solver faspca or --solver fsspca."
         )
-    return paper_settings(settings.solver.upper(), settings.components)
+    return paper_settings(settings.solver.upper(), settings.number_of_components("The preset 'paper'"))
 
 
 def _check_taken(settings: SolverSettings, solver: Solver) -> None:

@@ -105,6 +105,8 @@ class StudySettings(SolverSettings):
             raise ValueError(
                 "A private study releases one matrix and no sums by fold: leave out --folds, or --epsilon."
             )
+        if self.auto and self.folds is None:
+            raise ValueError("auto needs folds, which owners approve: add --folds 10, or give numbers.")
         self._check_masks()
         _check_common_start(make_estimator(self, []))  # which refuses settings that no solver takes
         self._check_preparation()
@@ -149,6 +151,7 @@ class StudySettings(SolverSettings):
         if self.epsilon is not None:
             return tuple(sorted(PRIVATE))
         gram = {GRAM} if self._asks_gram(n_features) else set()
+        gram |= {"permuted_gram"} if self.auto else set()
         return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"], *gram, *self._beside()}))
 
     def _beside(self) -> set[str]:
@@ -159,6 +162,11 @@ class StudySettings(SolverSettings):
             *(("weighted_moments",) if weighted else ()),
             *(("between_sites",) if self.between_sites else ()),
         }
+
+    def _most_components(self) -> int:
+        from fedspca.estimators.selection import MOST
+
+        return self.components if isinstance(self.components, int) else MOST
 
     def _asks_gram(self, n_features: int) -> bool:
         """Whether owners are asked to release the whole covariance, in one sum."""
@@ -203,7 +211,7 @@ class StudySettings(SolverSettings):
             fit=self.fit_settings(),
             questions=self._questions(len(features)),
             max_rounds=rounds + AFTER,
-            max_components=min(len(features), 3 * self.components + SEARCH),  # noised products take twelve
+            max_components=min(len(features), 3 * self._most_components() + SEARCH),  # noised products take twelve
             masked=self.masked,
             consensus_under_masks=self.masked and self.consensus_under_masks and self.solver in CONSENSUS,
             privacy=self._privacy(home, features),

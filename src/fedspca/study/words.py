@@ -39,6 +39,8 @@ WHY_THE_PHRASE = (
 
 def sparsity_in_words(fit: Mapping[str, Any]) -> str:
     """Return how sparse the components are to be."""
+    if fit.get("nonzero") == "auto":
+        return "as many features each as predict rows left out best"
     if fit.get("nonzero") is not None:
         return f"{fit['nonzero']} features each"
     if fit.get("lam") is not None:
@@ -113,7 +115,8 @@ def _in_short(agreement: Agreement) -> list[str]:
 
 def _what(agreement: Agreement) -> str:
     fit = agreement.fit
-    what = f"{fit.get('components')} sparse principal components of {len(agreement.features)} features"
+    count = "as many as are more than chance" if fit.get("components") == "auto" else fit.get("components")
+    what = f"{count} sparse principal components of {len(agreement.features)} features"
     return f"Study {agreement.study!r}: {what} ({sparsity_in_words(fit)}; solver {fit.get('solver')})."
 
 
