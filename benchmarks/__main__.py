@@ -13,7 +13,19 @@ from importlib import import_module
 from benchmarks import report
 
 MEASURED = ("machine", "threads", "sites", "passes", "growth", "large")
-PRINTED = ("adjusting", "basins", "consensus", "exact", "masking", "optima", "picture", "privacy", "startup", "units")
+PRINTED = (
+    "adjusting",
+    "basins",
+    "consensus",
+    "exact",
+    "folds",
+    "masking",
+    "optima",
+    "picture",
+    "privacy",
+    "startup",
+    "units",
+)
 SLOW = ("institutions",)  # only when named: it needs Flower, and takes many minutes
 KNOWN = (*MEASURED, *PRINTED, *SLOW)
 CURVES = ("n", "d", "nnz", "K", "r")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,7 +235,7 @@ class ExactSPCA(FederatedSparsePCA):
         callbacks: Sequence[Callable[[Round], object]] | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_components = n_components  # type: ignore[assignment] # "auto" is settled before it is used
+        self.n_components = cast("int", n_components)  # "auto" is settled before it is used
         self.variance_kept = variance_kept
         self.n_nonzero = n_nonzero
         self.lam = lam

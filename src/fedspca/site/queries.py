@@ -203,6 +203,10 @@ def gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
 
 def permuted_gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """AᵀA of rows whose columns are permuted, each by itself, several times: the covariance of unrelated features."""
+    if not data.preparation.plain:
+        raise InvalidQuery(
+            data.site, query.name, "rows with covariates, weights or a mean of their own are not permuted."
+        )
     first, count = int(query.scalars["first"]), int(query.scalars["permutations"])
     rows = data.standardised_in(_frame(query))
     seed = [int(query.scalars["seed"]), crc32(data.site.encode())]
