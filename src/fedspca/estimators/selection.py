@@ -211,7 +211,7 @@ def select(
     seed : int
         Of the permutations.
     """
-    n, d = moments.n_rows, int(np.count_nonzero(~moments.constant))
+    n, d = round(moments.n_rows), int(np.count_nonzero(~moments.constant))
     most = max(1, min(MOST, d - 1, n // 2 - 1))
     values = largest_eigenpairs(s, most)[0] / (n - 1.0)
     trace = moments.total / (n - 1.0)
