@@ -314,7 +314,7 @@ class ExactSPCA(FederatedSparsePCA):
         selection : Selection
             What each method says. A number of components that was given is kept.
         """
-        return self.choose_federation(self._local_federation(X, sites, reset=True))
+        return self.choose_federation(self._local_federation(X, RowsBeside(sites), reset=True))
 
     def choose_federation(self, federation: Federation) -> Selection:
         """Say the same over a federation; see :meth:`choose`."""
