@@ -21,20 +21,26 @@ from fedspca import ExactSPCA, Query, Site
 from fedspca.data.schema import Schema
 from fedspca.door.agreement import InvalidAgreement, read_agreement
 from fedspca.federation.base import Aggregate, FederationError
+from fedspca.federation.channel import LocalChannel
 from fedspca.federation.journal import Journal
 from fedspca.federation.secure import SecureFederation
 from fedspca.letters.audit import Audit, BrokenLog
 from fedspca.letters.identity import InvalidSignature, split_letter
 from fedspca.letters.wire import Message, WireError, decode, encode
+from fedspca.masking.messages import PREVIOUS, SUMMED
 from fedspca.model import InvalidModel, SparsePCAModel
 from fedspca.report import report_html
+from fedspca.study.bundle import InvalidBundle, read_round, write_bundle
 from fedspca.study.owner import read_policy
 from fedspca.study.papers import InvalidPaper, Invitation, parse_paper
+from fedspca.study.verify import verify
+from helpers.bundles import signed_anew
 from helpers.letters import COORDINATOR, agreement_for, conversation_with, doors
 
 ATOMS = [None, True, -1, 0, 1, 2**70, 1e308, -0.0, "", "x", "\ud800", "=1", [], {}, [[]], {"a": [1]}, "1" * 400]
 
-OFTEN = dict.fromkeys(("wire", "split", "agreements", "schemas", "papers", "policies"), 40) | {"letters": 5, "logs": 5}
+OFTEN = dict.fromkeys(("wire", "split", "agreements", "schemas", "papers", "rounds"), 100)
+OFTEN |= {"policies": 20, "letters": 20, "logs": 10}
 
 
 def altered_bytes(rng, data):
@@ -79,6 +85,43 @@ def altered_text(rng, text):
     return altered_bytes(rng, text.encode()).decode("utf-8", "replace")
 
 
+def check_door(door, reply, fields):
+    """Raise if a letter brought about an error that nobody foresaw: the door then says that it could not compute."""
+    reason = str(decode(split_letter(reply)[1]).fields.get("reason", ""))
+    if reason == "it could not be computed." and not list(door.audit.lines())[-1].get("failed"):
+        raise AssertionError(f"a letter broke the door: {fields!r}")
+
+
+class Meddling(LocalChannel):
+    """A coordinator that alters some of its letters, and signs them."""
+
+    def __init__(self, endpoints, rng):
+        super().__init__(endpoints)
+        self.rng = rng
+
+    def exchange(self, letters, deadline):
+        answers = {}
+        for site, letter in letters.items():
+            sent, fields = self._altered(letter) if self.rng.random() < 0.04 else (letter, None)
+            answers[site] = self.endpoints[site].handle(sent)
+            check_door(self.endpoints[site], answers[site], fields)
+        return answers
+
+    def _altered(self, letter):
+        message = decode(split_letter(letter)[1])
+        fields, arrays = dict(message.fields), dict(message.arrays)
+        if arrays and self.rng.random() < 0.4:
+            name = list(arrays)[int(self.rng.integers(len(arrays)))]
+            changed = altered_bytes(self.rng, arrays[name].tobytes())
+            arrays[name] = np.frombuffer(changed, np.uint8)
+            if len(changed) == message.arrays[name].nbytes:
+                arrays[name] = arrays[name].view(message.arrays[name].dtype).reshape(message.arrays[name].shape)
+        else:
+            fields = altered_json(self.rng, fields)
+            fields = fields if isinstance(fields, dict) else {}
+        return COORDINATOR.sign(encode(Message(message.kind, fields, arrays))), fields
+
+
 class Fuzzer:
     """One of each thing that is read, and how it is altered and read again."""
 
@@ -93,20 +136,48 @@ class Fuzzer:
         self.model = SparsePCAModel.from_estimator(ExactSPCA(2, n_nonzero=2).fit(rows))
         self.model.save(home / "model")
         self.manifest = json.loads((home / "model" / "manifest.json").read_text())
+        self.signed = COORDINATOR.sign(self.letter)
+        kept = {"query": "moments", "scalars": {}, PREVIOUS: 1, SUMMED: ["s0", "s1", "s2"]}
+        self.kept = encode(Message("round", kept, {PREVIOUS: np.zeros(84, np.uint64)}))
+        self.bundle = self._bundle(home / "bundle")
         self.door = doors(self.sites, self.agreement)["s0"]
-        self.secure = SecureFederation(conversation_with(self.sites, masked=True, min_sites=3, max_rounds=10**9))
-        self.secure.sum(Query("moments"))
-        self.round = 0
         log = Audit(home / "log.jsonl")
         for kind in "abc":
             log.add(kind=kind)
         self.log = (home / "log.jsonl").read_bytes()
 
+    def _bundle(self, path):
+        """The bundle of a study, as a coordinator who can sign would alter it."""
+        rounds = path.with_name("kept")
+        rounds.mkdir()
+        (rounds / "000001").write_bytes(self.kept)
+        papers = {kind: dict.fromkeys(self.agreement.sites, self.signed) for kind in ("approvals", "statements")}
+        write_bundle(path, self.agreement, COORDINATOR, rounds, papers, self.model)
+        return path
+
+    def rounds(self, rng):
+        path = self.home / "000001"
+        path.write_bytes(altered_bytes(rng, self.kept))
+        read_round(path)
+
+    def bundles(self, rng):
+        """One file altered, and the whole signed anew; what is wrong is a finding."""
+        paths = [path for path in sorted(self.bundle.rglob("*")) if path.is_file()]
+        path = paths[int(rng.integers(len(paths)))]
+        content = path.read_bytes()
+        try:
+            path.write_bytes(altered_bytes(rng, content))
+            if rng.random() < 0.8:
+                signed_anew(self.bundle, COORDINATOR, self.agreement)
+            verify(self.bundle)
+        finally:
+            path.write_bytes(content)
+
     def wire(self, rng):
         decode(altered_bytes(rng, self.letter))
 
     def split(self, rng):
-        split_letter(altered_bytes(rng, COORDINATOR.sign(self.letter)))
+        split_letter(altered_bytes(rng, self.signed))
 
     def agreements(self, rng):
         read_agreement(altered_text(rng, self.agreement.text()))
@@ -172,22 +243,26 @@ class Fuzzer:
         payload = encode(Message(kind, fields, arrays))
         if rng.random() < 0.3:
             payload = altered_bytes(rng, payload)
-        reply = decode(split_letter(self.door.handle(COORDINATOR.sign(payload)))[1])
-        reason = str(reply.fields.get("reason", ""))
-        if reason == "it could not be computed." and not list(self.door.audit.lines())[-1].get("failed"):
-            raise AssertionError(f"a letter broke the door: {fields!r}")
+        check_door(self.door, self.door.handle(COORDINATOR.sign(payload)), fields)
 
     def masked(self, rng):
-        """Questions that are answered with masked terms, altered on their way to the sites."""
-        mean = rng.standard_normal(4) * 10.0 ** rng.integers(-40, 40)
-        self.secure.sum(Query("deviations", {"mean": mean}))
+        """A masked run of a few questions, with a coordinator that meddles with some of its letters."""
+        about = {"masked": True, "min_sites": 3, "consensus_under_masks": True}
+        federation = SecureFederation(conversation_with(self.sites, lambda doors: Meddling(doors, rng), **about))
+        frame = {"mean": rng.standard_normal(4), "scale": np.ones(4), "removed": np.zeros((4, 0))}
+        directions = np.linalg.qr(rng.standard_normal((4, 2)))[0] * 10.0 ** rng.choice([0, 0, 0, 20, -20])
+        product = Query("gram_product", {**frame, "directions": directions}, {"precision": "float64"})
+        deviations = Query("deviations", {"mean": frame["mean"] * 10.0 ** rng.choice([0, 0, 15, 29])})
+        for query in (Query("moments"), deviations, product, Query("curvature", frame, {"reference": 1e-20})):
+            federation.sum(query)
 
-    KNOWN = (WireError, InvalidSignature, InvalidAgreement, InvalidPaper, InvalidModel, BrokenLog, FederationError)
+    KNOWN = (WireError, InvalidSignature, InvalidAgreement, InvalidPaper, InvalidModel, InvalidBundle, BrokenLog)
+    KNOWN = (*KNOWN, FederationError)
 
     def targets(self):
         """Return every target by name."""
-        names = ["wire", "split", "agreements", "schemas", "papers", "policies", "models", "journals", "logs"]
-        return {name: getattr(self, name) for name in [*names, "letters", "masked"]}
+        names = ["wire", "split", "agreements", "schemas", "papers", "rounds", "policies", "models", "journals", "logs"]
+        return {name: getattr(self, name) for name in [*names, "bundles", "letters", "masked"]}
 
 
 def typed(error, name):
