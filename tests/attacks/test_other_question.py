@@ -82,6 +82,8 @@ def coordinator(folder, monkeypatch, **given):
         {"nonzero": 3, "path": True},
         {"nonzero": None, "variance_kept": 0.9},
         {"nonzero": None, "lam": 5.0, "components": 3},
+        {"nonzero": None, "lam": 5.0, "solver": "faspca", "consensus_under_masks": True, "max_rounds": 6},
+        {"nonzero": None, "lam": 5.0, "lam1": 0.1, "solver": "fsspca", "consensus_under_masks": True, "max_rounds": 6},
     ],
 )
 def test_an_honest_study_runs_and_every_site_ends_with_its_model(tmp_path, data, given):
