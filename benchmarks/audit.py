@@ -11,7 +11,7 @@ without noise the audit must find more than was charged.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -120,22 +120,15 @@ def _lower_bound(without: Array, with_row: Array) -> float:
     return math.log((low - DELTA) / high) if low > DELTA else 0.0
 
 
-def audit(case: Case, rng: np.random.Generator, plant: Mapping[str, object] | None = None) -> tuple[float, float]:
-    """Return what the ledger charges for a release, and what the attacker finds."""
-    if plant is None:
-        return charged(case.query), found(case.query, rng)
-    with patch.multiple("fedspca.dp.noise", **plant):
-        return charged(case.query), found(case.query, rng)
-
-
 def main() -> None:
     """Print what each release is charged, and what is found."""
     rng = np.random.default_rng(0)
     for case in cases():
-        stated, seen = audit(case, rng)
+        stated, seen = charged(case.query), found(case.query, rng)
         verdict = "below" if seen <= stated else "ABOVE"
         print(f"{case.query.name}, {case.whose}: ε = {stated:.2f} in the ledger, {seen:.2f} found: {verdict}")
-    silent = {"discrete_gaussian": lambda _, size: np.zeros(size)}
-    stated, seen = audit(next(cases()), rng, silent)
+    plant = next(cases()).query
+    with patch("fedspca.dp.noise.discrete_gaussian", lambda _, size: np.zeros(size)):
+        stated, seen = charged(plant), found(plant, rng)
     verdict = "noticed" if seen > stated else "MISSED"
     print(f"the plant, no noise: ε = {stated:.2f} in the ledger, {seen:.2f} found: {verdict}")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from contracts.federation import D, make_sites
-from fedspca import Query, SiteRefusal
+from fedspca import Policy, Query, SiteRefusal
+from fedspca.door.agreement import objections
 from fedspca.federation.conversation import SiteLost
 from fedspca.masking.party import Party
 from fedspca.site.queries import AVERAGED, PRIVATE
@@ -63,9 +64,20 @@ def test_no_exact_sum_is_over_fewer_sites_than_another(on_dropout, again):
         lying.sum(step(0, start) if again else step(1, start))
 
 
+@pytest.mark.parametrize("on_dropout", ["wait", "abort"])
+def test_the_first_sum_of_a_study_is_over_all_sites(on_dropout):
+    """Else a second study over the same sites, one of which is called lost at once, would tell that site's terms."""
+    lying = without_the_last(masked(make_sites(sizes=SIZES), on_dropout=on_dropout))
+    with pytest.raises((SiteRefusal, SiteLost), match="difference of the sums"):
+        lying.sum(Query("moments"))
+
+
 def test_under_masks_a_study_is_not_set_up_to_go_on():
     given = {"name": "trial", "sites": ("a", "b", "c", "d"), "on_dropout": "continue", "nonzero": 2}
     with pytest.raises(ValueError, match="does not go on without a lost site"):
         StudySettings(**given).check()
+    agreement = masked(make_sites(sizes=SIZES), on_dropout="continue").agreement
+    found = objections(agreement, Policy(masking=True), rows=9, features=agreement.features)
+    assert any("waits for a lost site or ends" in words for words in found)
     StudySettings(**given, masked=False).check()
     StudySettings(**given, epsilon=1.0).check()  # noise covers it

@@ -71,8 +71,8 @@ def test_a_direction_that_is_tiny_but_for_a_feature_left_out_is_zero():
     asked.arrays["scale"][0] = np.inf
     sites = [Site(f"s{k}", part) for k, part in enumerate(tables())]
     assert not masked(sites).sum(asked)["product"].any()
-    assert tidied(asked).arrays["directions"][1] == 0
-    assert tidied(asked).arrays["scale"][0] == np.inf
+    assert tidied(asked, {}).arrays["directions"][1] == 0
+    assert tidied(asked, {}).arrays["scale"][0] == np.inf
 
 
 def test_there_is_one_frame_in_a_study():
@@ -97,6 +97,29 @@ def test_row_errors_are_told_once_in_a_run():
     federation.sum(asked)
     with pytest.raises(SiteRefusal, match="once in a run"):
         federation.sum(Query("row_errors", {**frame(D), "directions": np.eye(D, 3)}))
+
+
+def runs_of_errors(seed):
+    """Row errors in two runs, the second about directions that moved in the seventh digit."""
+    sites = make_sites(sizes=(20, 11, 30), d=D)
+    first = masked(sites)
+    moved = np.linalg.qr(np.eye(D, 2) + 1e-7 * np.random.default_rng(seed).standard_normal((D, 2)))[0]
+    inside = first._conversation
+    second = type(first)(type(inside)(inside._channel, inside._identity, inside.agreement, "1" * 32))
+    errors = [Query("row_errors", {**frame(D), "directions": basis}) for basis in (np.eye(D, 2), -moved)]
+    return [float(run.sum(asked)["squares"]) for run, asked in zip((first, second), errors, strict=True)], second
+
+
+def test_row_errors_are_told_about_the_same_directions_in_every_run(monkeypatch):
+    (one, other), second = runs_of_errors(0)
+    assert one == other
+    inside = second._conversation
+    third = type(second)(type(inside)(inside._channel, inside._identity, inside.agreement, "2" * 32))
+    with pytest.raises(SiteRefusal, match="one subspace in a study"):
+        third.sum(Query("row_errors", {**frame(D), "directions": np.eye(D)[:, 1:3]}))
+    monkeypatch.setattr(session, "tidied", lambda query, _: query)  # without the defence: fourth moments, run by run
+    (one, other), _ = runs_of_errors(0)
+    assert one != other
 
 
 def test_the_test_sees_the_defence(monkeypatch):

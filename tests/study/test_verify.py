@@ -131,7 +131,7 @@ def test_a_site_that_found_another_model_is_named(folder, bundle):
     other = Message(message.kind, message.fields, {"components": -message.arrays["components"]})
     (bundle / "statements" / "north").write_bytes(site.identity.sign(encode(other)))
     signed_anew(bundle, folder.identity, folder.agreement())
-    assert failed(bundle) == {"model": "north has other loadings than follow from the sums"}
+    assert failed(bundle) == {"model": "site 'north' has other loadings than follow from the sums"}
 
 
 def test_a_log_that_was_cut_back_or_changed_is_noticed(folder, bundle, tmp_path):
@@ -155,6 +155,23 @@ def test_a_private_study_holds_and_a_ledger_that_says_less_does_not(tmp_path):
     path.write_bytes(SiteFolder(folder.path / "sites" / "north").identity.sign(encode(less)))
     signed_anew(folder.bundle, folder.identity, folder.agreement())
     assert "'north' states that it spent ε = 1.0" in failed(folder.bundle)["ledger"]
+
+
+@pytest.mark.parametrize("fields", [{}, {"beside": True}, {"beside": 1, "transcript": None, "spent": "1"}])
+def test_a_site_that_states_nonsense_is_named(folder, bundle, fields):
+    site = SiteFolder(folder.path / "sites" / "north")
+    (bundle / "statements" / "north").write_bytes(site.identity.sign(encode(Message("finish", fields))))
+    signed_anew(bundle, folder.identity, folder.agreement())
+    assert all("'north'" in told for told in failed(bundle).values())
+    assert {"sums", "model"} == failed(bundle).keys()
+
+
+def test_links_are_not_followed(bundle):
+    """A bundle may come from anyone, and what a link points to may have no end, or be somebody's own."""
+    (bundle / "rounds" / "000002").unlink()
+    (bundle / "rounds" / "000002").symlink_to("/dev/zero")
+    with pytest.raises(InvalidBundle, match="no plain file"):
+        verify(bundle)
 
 
 def test_a_folder_that_is_no_bundle_is_refused(tmp_path):

@@ -214,7 +214,14 @@ def _party(session: Session) -> Party:
     threshold = threshold_of(len(agreement.sites), agreement.min_sites)
     base = int(session.secrets[BASE][0]) if BASE in session.secrets else None
     return Party(
-        session.site.name, session.identity, agreement.sites, agreement.hash, session.run, threshold, base=base
+        session.site.name,
+        session.identity,
+        agreement.sites,
+        agreement.hash,
+        session.run,
+        threshold,
+        whole=agreement.on_dropout != "continue",
+        base=base,
     )
 
 

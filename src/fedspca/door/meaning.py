@@ -32,6 +32,7 @@ FRAMES = "study:frames"
 ADJUSTMENTS = "study:adjustments"
 MEANS = "study:means"
 ERRORS_ASKED = "row errors asked"  # in this run
+SUBSPACES = "study:subspaces"  # about which row errors were told
 SAME = 1e-6  # means and scales of another run of the same study differ by less, in units of the scale
 ALIKE = 1e-12  # what both sides work out from the agreement differs by less
 MOST_STEPS = 1000
@@ -79,15 +80,24 @@ def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
             changed[FRAMES] = np.concatenate([frames, [[query.arrays["mean"], query.arrays["scale"]]]])
     if query.name == "row_errors":
         changed[ERRORS_ASKED] = np.array([1 + int(kept.get(ERRORS_ASKED, np.zeros(1))[0])])
+        before, directions = kept.get(SUBSPACES), query.arrays["directions"]
+        if _told_before(query, kept) is None:
+            changed[SUBSPACES] = directions[None] if before is None else np.concatenate([before, directions[None]])
     return changed
 
 
-def tidied(query: Query) -> Query:
-    """Return the question with numbers below 10^-30 as zeros: where all else is zero, they would round rows away."""
-    arrays = {}
+def tidied(query: Query, kept: Kept) -> Query:
+    """Return the question with numbers below 10^-30 as zeros: where all else is zero, they would round rows away.
+
+    Row errors are told about the directions of the first run to the last digit: fourth powers of rows, about directions
+    that move a little from run to run, would add up to all fourth moments.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
     for name, array in query.arrays.items():
         tiny = np.abs(array) < SMALLEST
         arrays[name] = np.where(tiny, 0.0, array) if name != "scale" and (tiny & (array != 0)).any() else array
+    if query.name == "row_errors" and (before := _told_before(query, kept)) is not None:
+        arrays["directions"] = before
     return Query(query.name, arrays, query.scalars)
 
 
@@ -188,6 +198,8 @@ def _frame_objection(agreement: Agreement, query: Query, kept: Kept) -> str | No
         return None
     if query.name == "row_errors" and int(kept.get(ERRORS_ASKED, np.zeros(1))[0]) >= frames:
         return "row errors are told once in a run, about the final loadings."
+    if query.name == "row_errors" and len(kept.get(SUBSPACES, ())) >= frames and _told_before(query, kept) is None:
+        return "row errors are told about one subspace in a study, and they were told about another."
     before = kept.get(FRAMES)
     if before is None or "mean" not in query.arrays or len(before) < frames:
         return None
@@ -204,6 +216,15 @@ def _most_frames(agreement: Agreement) -> int:
     if agreement.masked or agreement.on_dropout != "continue":
         return 1
     return 1 + len(agreement.sites) - agreement.min_sites
+
+
+def _told_before(query: Query, kept: Kept) -> Array | None:
+    """Return the directions about which row errors were told before, if they span what these do, but for rounding."""
+    asked = query.arrays["directions"]
+    for before in kept.get(SUBSPACES, ()):
+        if before.shape == asked.shape and np.linalg.norm(before - asked @ (asked.T @ before), 2) <= SAME:
+            return np.asarray(before)
+    return None
 
 
 def _known(mean: Array, means: Array) -> bool:

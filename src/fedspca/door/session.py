@@ -84,7 +84,7 @@ class Session:
         """
         self._check(query)
         self.failed = False
-        terms = self._computed(tidied(query))
+        terms = self._computed(tidied(query, self.secrets))
         self.secrets |= {**remembered(query, self.secrets), ROWS: self.secrets.get(ROWS, self.site.totals)}
         if terms is None or not all(_below(term, (limits or {}).get(name, np.inf)) for name, term in terms.items()):
             self.failed = True

@@ -82,6 +82,8 @@ class Party:
         The questions that may be summed over fewer sites than others were: releases, whose noise covers it.
         Averages of consensus steps are not among them: the last one with a site and the first without it differ by
         what that site alone sent, and from a few such differences its covariance follows.
+    whole : bool
+        Whether all other sums are over every site of the study: it is one that waits for a lost site, or ends.
     base : int or None
         The scale of the study's integers, once a question has used one; see :mod:`fedspca.masking.coding`.
     """
@@ -93,6 +95,7 @@ class Party:
     run: str
     threshold: int
     survives: frozenset[str] = PRIVATE
+    whole: bool = False
     base: int | None = None
 
     @property
@@ -315,6 +318,12 @@ def unmask(
         raise SiteRefusal(party.name, UNMASK, f"round {number} is not waiting to be unmasked.")
     if set(survivors) - set(held["shares"]):
         raise SiteRefusal(party.name, UNMASK, "a site is named whose secrets were not shared.")
+    if party.whole and held["name"] not in party.survives and set(survivors) != set(party.roster):
+        reason = (
+            "the agreement says that the study waits for a lost site or ends, and this sum would be over fewer. With "
+            "another study over all sites, the difference of the sums would be the terms of those who are left out."
+        )
+        raise SiteRefusal(party.name, held["name"], reason)
     group = hashlib.sha256(json.dumps(survivors).encode()).hexdigest()
     keys = [held["question"], *([] if held["name"] in party.survives else [OTHERS])]
     if any(asked.get(key, group) != group for key in keys):

@@ -31,7 +31,7 @@ from fedspca.federation.base import Aggregate, Around, Federation
 from fedspca.federation.secure import SecureFederation
 from fedspca.files import new_file, new_folder
 from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
-from fedspca.letters.wire import Message, WireError, decode, encode
+from fedspca.letters.wire import MAX_BYTES, Message, WireError, decode, encode
 from fedspca.masking.messages import PREVIOUS, SUMMED
 from fedspca.model import SparsePCAModel
 from fedspca.site.question import Query
@@ -124,9 +124,11 @@ def write_bundle(
 
 def digests(folder: Path) -> dict[str, str]:
     """Return the digest of every file of a bundle but the manifest, by its path."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path != folder / MANIFEST]
+    paths = [path for path in sorted(folder.rglob("*")) if not path.is_dir() and path != folder / MANIFEST]
     if len(paths) > MOST_FILES:
         raise InvalidBundle(f"{folder}: {len(paths)} files are more than a bundle has.")
+    if strange := [path for path in paths if path.is_symlink() or not path.is_file()]:
+        raise InvalidBundle(f"{strange[0]}: it is no plain file.")
     return {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
 
 
@@ -189,10 +191,12 @@ def read_round(path: Path) -> RoundKept:
 
 
 def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        raise InvalidBundle(f"{path}: it is not there, so this is not the bundle of a study.") from None
+    """Return the bytes of a plain file: a bundle may come from anyone, and a link or a device has no end."""
+    if ".." in path.parts or path.is_symlink() or not path.is_file():
+        raise InvalidBundle(f"{path}: it is not there, so this is not the bundle of a study.")
+    if path.stat().st_size > MAX_BYTES:
+        raise InvalidBundle(f"{path}: it is longer than anything in a bundle.")
+    return path.read_bytes()
 
 
 def _json(content: bytes, path: Path) -> dict[str, Any]:

@@ -115,6 +115,7 @@ def verify(path: Path, logs: Mapping[str, Path] | None = None) -> list[Finding]:
     bundle = Bundle(path, logs or {})
     if not path.is_dir():
         raise InvalidBundle(f"{path}: there is no such folder.")
+    digests(path)  # a link or a device among the files is not read any further
     return [_found(name, check, bundle) for name, check in CHECKS.items()]
 
 
@@ -169,6 +170,8 @@ def _sums(bundle: Bundle) -> str:
         fields = stated.fields
         if stated.kind != FINISH or (fields.get("study"), fields.get("sender")) != (bundle.agreement.hash, site):
             raise InvalidBundle(f"the statement of site {site!r} is about something else")
+        if fields.get("run") != next(iter(bundle.statements.values())).fields.get("run"):
+            raise InvalidBundle(f"the statement of site {site!r} is about another run")
         if fields.get("transcript") != chain.hex():
             raise InvalidBundle(f"site {site!r} states other questions or sums than stand here")
     return f"{len(bundle.statements)} sites state these sums, whose tags fitted"
@@ -194,9 +197,10 @@ def _ledger(bundle: Bundle) -> str:
 
 def _model(bundle: Bundle) -> str:
     found = SparsePCAModel.load(bundle.path / "model")
-    beside = {
-        site: stated.arrays["components"] for site, stated in bundle.statements.items() if stated.fields["beside"]
+    told = {
+        site: stated.arrays for site, stated in bundle.statements.items() if stated.fields.get("beside") is not False
     }
+    beside = {f"site {site!r}": arrays.get("components", np.zeros((0, 0))) for site, arrays in told.items()}
     for whose, components in {"the model": found.components, **beside}.items():
         own = bundle.result.components
         if components.shape != own.shape or not np.abs(components - own).max(initial=0.0) <= SAME_MODEL:
