@@ -200,6 +200,10 @@ def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tup
         )
     if (folds := agreement.folds) > policy.max_folds:
         found.append(f"the study asks for sums by {folds} folds and its policy allows at most {policy.max_folds}")
+    elif rows < folds * policy.min_fold_rows:
+        found.append(
+            f"it holds too few rows for {folds} folds of at least {policy.min_fold_rows}, as its policy requires"
+        )
     if agreement.masked and agreement.privacy is None and agreement.on_dropout == "continue":
         found.append("under masks a study without noise waits for a lost site or ends, and this one would go on")
     return found + standing_objections(agreement, policy)

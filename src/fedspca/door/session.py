@@ -26,6 +26,10 @@ OTHER_ROWS = (
     "the rows are not those with which the study began, and the difference of two sums would be the rows that came or "
     "went. Give back the file as it was, or agree on a new study of another name."
 )
+SMALL_FOLDS = (
+    "the site holds too few rows for so many folds. Kept together in one of them, they would be told apart from those "
+    "of other sites."
+)
 
 log = logging.getLogger(__name__)
 
@@ -119,6 +123,8 @@ class Session:
             raise SiteRefusal(name, query.name, "the question is not part of what the owner approved.")
         if ROWS in self.secrets and not self.site.holds(self.secrets[ROWS]):
             raise SiteRefusal(name, query.name, OTHER_ROWS)
+        if self.site.n_rows < query.folds * self.site.policy.min_fold_rows:
+            raise SiteRefusal(name, query.name, SMALL_FOLDS)
         if self.round > self.agreement.max_rounds:
             raise SiteRefusal(name, query.name, f"the owner approved {self.agreement.max_rounds} questions.")
         asked = QUERIES[query.name].components(query)

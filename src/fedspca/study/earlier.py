@@ -30,6 +30,7 @@ def told_together(agreement: Agreement, store: FolderStore, site: Site) -> list[
         if earlier.hash == agreement.hash or rows is None or agreement.privacy or earlier.privacy:
             continue
         told = _sites_in_one(agreement, earlier, site.policy.min_sites)
+        told = told or _other_deal(agreement, earlier)
         told = told or _rows_in_one(site, rows, same=agreement.features == earlier.features)
         if told is not None:
             found.append(f"this site answered study {earlier.study!r} before, and the difference of the sums is {told}")
@@ -43,6 +44,14 @@ def _sites_in_one(agreement: Agreement, earlier: Agreement, least: int) -> str |
     keys = set(agreement.sites.values()) ^ set(earlier.sites.values())
     names = {name for terms in (agreement, earlier) for name, key in terms.sites.items() if key in keys}
     return f"that of {', '.join(sorted(names))} alone" if 0 < len(keys) < least else None
+
+
+def _other_deal(agreement: Agreement, earlier: Agreement) -> str | None:
+    """Return what sums by other folds add: from enough deals of the same rows, each single row follows."""
+    deals = [(terms.folds, terms.fit.get("seed")) for terms in (agreement, earlier)]
+    return (
+        "about other groups of rows, dealt anew" if all(folds for folds, _ in deals) and deals[0] != deals[1] else None
+    )
 
 
 def _rows_in_one(site: Site, rows: NDArray[np.float64], *, same: bool) -> str | None:
