@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedspca import FederationError, Query, Site
+from fedspca.site.preparation import Preparation
 from helpers.hostile import frame, masked
 
 FAR = 2.0**62  # its neighbours are 1024 apart: with it, what is below 512 becomes 0, and what is above becomes 1024
@@ -49,3 +50,17 @@ def test_another_sites_mean_is_answered_also_where_all_values_are_zero():
     rows = np.vstack(parts)
     expected = (rows - [-1e5, 0.0, 0.0]).T @ (rows[:, 0] + 1e5)
     assert np.allclose(federation.sum(asked(1e5))["product"][:, 0], expected)
+
+
+def test_coefficients_of_covariates_are_bounded_too():
+    """x − μ − (c − γ)B absorbs as well as x − μ does."""
+    rows, covariate = tables(900.0, 300.0)[1], np.random.default_rng(0).standard_normal((8, 1))
+    design = Preparation.of({"adjust": ["age"]})
+    site = Site("s", rows, covariates=covariate, preparation=design)
+    about = {"mean": np.zeros(D), "covariate_mean": np.zeros(1)}
+    fine, far = (Query("residuals", {**about, "coefficients": np.full((1, D), size)}) for size in (1.0, FAR))
+    assert not site.outweighed_by(fine)
+    assert site.outweighed_by(far)
+    assert site.outweighed_by(Query("residuals", {**fine.arrays, "covariate_mean": np.full(1, FAR)}))
+    other = Site("s", rows, covariates=covariate + 1, preparation=design)
+    assert not other.holds(site.totals)  # another age is another row

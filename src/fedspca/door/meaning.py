@@ -80,9 +80,9 @@ def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
             changed[FRAMES] = np.concatenate([frames, [[query.arrays["mean"], query.arrays["scale"]]]])
     if query.name == "row_errors":
         changed[ERRORS_ASKED] = np.array([1 + int(kept.get(ERRORS_ASKED, np.zeros(1))[0])])
-        before, directions = kept.get(SUBSPACES), query.arrays["directions"]
+        directions = query.arrays["directions"]
         if _told_before(query, kept) is None:
-            changed[SUBSPACES] = directions[None] if before is None else np.concatenate([before, directions[None]])
+            changed[SUBSPACES] = np.concatenate([kept.get(SUBSPACES, np.zeros((0, *directions.shape))), [directions]])
     return changed
 
 

@@ -101,7 +101,7 @@ class Session:
         """Return the terms; None if they could not be computed, or would have been rounded away row by row."""
         try:
             terms = self.site.answer(query, self._purpose())
-            return None if "mean" in query.arrays and self.site.outweighed_by(query.arrays["mean"]) else terms
+            return None if self.site.outweighed_by(query) else terms
         except SiteError:
             raise
         except Exception:

@@ -105,24 +105,40 @@ class Site:
 
     @cached_property
     def totals(self) -> NDArray[np.float64]:
-        """Σ1, Σx and Σx² by feature, 3 × d, which never leave the site: they say whether the rows are the same."""
+        """Σ1, Σx and Σx² by column, which never leave the site: they say whether the rows are the same.
+
+        Columns are the features, and what stands beside the rows: covariates and weights.
+        """
         sums, squares = deviations_from(self._data.rows, np.zeros(self.n_features), missing=self._data.missing)
-        return np.stack([np.full(self.n_features, float(self.n_rows)), sums, squares])
+        beside = [part for part in (self._data.beside.covariates, self._data.beside.weights) if part is not None]
+        more = np.column_stack([np.zeros((self.n_rows, 0)), *beside])
+        sums, squares = np.append(sums, more.sum(axis=0)), np.append(squares, (more**2).sum(axis=0))
+        return np.stack([np.full(len(sums), float(self.n_rows)), sums, squares])
 
     def holds(self, totals: NDArray[np.float64]) -> bool:
         """Whether the rows are those of which these were the totals."""
-        if totals.shape != self.totals.shape or totals[0, 0] != self.n_rows:
+        own = self.totals
+        if totals.shape != own.shape or totals[0, 0] != self.n_rows:
             return False
-        unit = np.stack([np.ones(self.n_features), np.sqrt(self.n_rows * self.totals[2]), self.totals[2]])
-        return bool(np.all(np.abs(totals - self.totals) <= SAME_ROWS * unit))
+        unit = np.stack([own[0], np.sqrt(self.n_rows * own[2]), own[2]])
+        return bool(np.all(np.abs(totals - own) <= SAME_ROWS * unit))
 
-    def outweighed_by(self, mean: NDArray[np.float64]) -> bool:
-        """Whether a mean is so large that x − μ would round the values away, row by row, before they are summed.
+    def outweighed_by(self, query: Query) -> bool:
+        """Whether what a question takes away is so large that it would round the values away, row by row.
 
-        Whoever chose such a mean would choose which rows count. A feature that is zero in every row loses nothing.
+        Whoever chose such a mean, or such coefficients of covariates, would choose which rows count. A column that is
+        zero in every row has nothing to lose.
         """
-        squares = self.totals[2]
-        return bool(np.any((squares > 0) & (np.abs(mean) > OUTWEIGHS * np.sqrt(squares / self.n_rows))))
+        d, arrays = self.n_features, query.arrays
+        if "mean" not in arrays:
+            return False
+        taken = np.abs(arrays["mean"])
+        if "covariate_mean" in arrays:
+            about = np.abs(arrays["covariate_mean"])
+            reach = about + np.sqrt(self.totals[2, d : d + len(about)])
+            taken = np.append(taken + reach @ np.abs(arrays.get("coefficients", np.zeros((len(about), d)))), about)
+        squares = self.totals[2, : len(taken)]
+        return bool(np.any((squares > 0) & (taken > OUTWEIGHS * np.sqrt(squares / self.n_rows))))
 
     def answer(self, query: Query, purpose: Purpose | None = None) -> Terms:
         """Answer one question with this site's terms of the sum, or raise a :class:`SiteError` that says why not.
