@@ -188,7 +188,7 @@ def test_a_run_leaves_the_papers_of_every_site_and_every_round(folder):
     names = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
     papers = {f"{kind}/{site}" for kind in ("approvals", "statements") for site in SITES}
     assert papers | {"agreement.json", "manifest", "rounds/000001", "model/manifest.json"} <= names
-    assert read_terms(bundle) == agreement
+    assert read_terms(bundle).hash == agreement.hash
     assert set(read_manifest(bundle, agreement)) == names - {"manifest"}
     rounds = [read_round(path) for path in read_rounds(bundle)]
     assert [kept.query.name for kept in rounds[:2]] == ["moments", "deviations"]
