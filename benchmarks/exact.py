@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -122,13 +123,13 @@ def one_machine() -> None:
     ]
     print("\nOne machine: time as a ratio to dense PCA (scikit-learn), medians of interleaved runs")
     for name, x, r, count, lam, peers in workloads:
-        jobs: dict[str, Callable[[], object]] = {"PCA": lambda x=x, r=r: PCA(r).fit(x)}  # type: ignore[misc]
+        jobs: dict[str, Callable[[], object]] = {"PCA": partial(PCA(r).fit, x)}
         for label, settings in modes(count, lam).items():
-            jobs[f"ExactSPCA({label})"] = lambda x=x, r=r, s=settings: ExactSPCA(r, **s).fit(x)  # type: ignore[misc]
+            jobs[f"ExactSPCA({label})"] = partial(ExactSPCA(r, **settings).fit, x)
         if "cd" in peers:
-            jobs["SparsePCA(cd)"] = lambda x=x, r=r: SparsePCA(r, method="cd", random_state=0).fit(x)  # type: ignore[misc]
+            jobs["SparsePCA(cd)"] = partial(SparsePCA(r, method="cd", random_state=0).fit, x)
         if "mini" in peers:
-            jobs["MiniBatchSparsePCA"] = lambda x=x, r=r: MiniBatchSparsePCA(r, random_state=0).fit(x)  # type: ignore[misc]
+            jobs["MiniBatchSparsePCA"] = partial(MiniBatchSparsePCA(r, random_state=0).fit, x)
         times = medians(jobs, repeats=7 if x.size < 1_000_000 else 3)  # milliseconds need more runs than seconds
         base = times["PCA"]
         ours = max(seconds for label, seconds in times.items() if label.startswith("Exact"))

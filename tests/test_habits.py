@@ -23,9 +23,18 @@ def test_the_hooks_are_local_and_run_what_make_check_runs():
         assert f"entry: .venv/bin/{tool}" in text
 
 
-def test_at_most_five_type_ignores_and_no_frames_counted():
-    source = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
-    assert sum(text.count("# type: ignore") for text in source.values()) <= 5
+def test_at_most_five_ignores_each_with_its_reason():
+    folders = ("src", "benchmarks", "tools", "tests", "drills", "examples")
+    lines = [line for folder in folders for line in _lines_of_python(ROOT / folder)]
+    ignores = [line for line in lines if re.search(r"# (type: ignore|noqa)", line)]
+    assert len(ignores) <= 5
+    for line in ignores:
+        assert re.search(r"# type: ignore\[[a-z-]+\] # \w+|# noqa: [A-Z]+\d+ - \w+", line), line
+
+
+def _lines_of_python(folder):
+    own = Path(__file__)
+    return [line for path in folder.rglob("*.py") if path != own for line in path.read_text("utf-8").splitlines()]
 
 
 def test_extras_that_are_installed_alone_are_all_of_them():

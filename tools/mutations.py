@@ -7,7 +7,7 @@ they decide nothing.
 
 import ast
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ class Mutation:
 
     line: int
     name: str
-    apply: Callable[[], "contextmanager[None]"]  # type: ignore[type-arg]
+    apply: Callable[[], AbstractContextManager[None]]
 
 
 def mutations(tree: ast.Module) -> list[Mutation]:

@@ -12,7 +12,6 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: F401 - for those who inherit
 
 from fedspca import (
     ConstantFeatureWarning,

@@ -239,9 +239,62 @@ def test_a_model_with_no_unexplained_trace_predicts_what_it_knows():
     exact = nystrom.NystromModel((np.eye(6)[:, :2],), np.eye(2), (np.eye(6)[:, :2],), np.eye(2), 2.0)
     assert nystrom.predictor(exact).shift == 0.0
     asked = (np.eye(6)[:, :2],)
-    for left, shift in ((400.0, 0.0), (4400.0, 1100.0)):  # a tau below a thousandth of the largest is neglected
+    for left, shift in (
+        (400.0, 0.0),
+        (4000.0, 0.0),
+        (4400.0, 1100.0),
+    ):  # below a thousandth it is neglected
         model = nystrom.NystromModel((1e3 * asked[0],), 1e6 * np.eye(2), asked, np.eye(2), 2e6 + left)
         assert nystrom.predictor(model).shift == pytest.approx(shift)
+
+
+def test_a_model_says_when_it_is_all_of_s():
+    s, q = spectrum()
+    assert not nystrom.known(grown(s, [q[:, :20]]))
+    assert nystrom.known(grown(1e6 * s, [q[:, :20], q[:, 20:]]))
+    assert nystrom.known(nystrom.empty(3, 0.0))
+    for share, whole in ((0.5e-10, True), (1.5e-10, False)):  # of the trace, which rounding may leave unexplained
+        assert nystrom.known(nystrom.NystromModel((np.eye(3),), np.eye(3), (), np.eye(3), 3.0 * (1 + share))) == whole
+
+
+def test_what_it_explains_of_each_feature_and_what_dense_pca_captures_at_most():
+    s, _ = spectrum()
+    rng = np.random.default_rng(1)
+    model = grown(s, [np.linalg.qr(rng.standard_normal((40, k)))[0] for k in (4, 3)])
+    known = dense(model)
+    assert np.allclose(nystrom.diagonal(model), np.diag(known))
+    trace = float(np.trace(s))
+    largest = np.linalg.eigvalsh(known)[-2:].sum()
+    bound = nystrom.at_most(model, 2, trace)
+    assert bound >= np.linalg.eigvalsh(s)[-2:].sum()
+    assert bound == pytest.approx(min(largest + trace - np.trace(known), trace) * (1 + 1e-12), rel=3e-13)
+    whole = grown(s, [np.eye(40)])
+    assert nystrom.at_most(whole, 2, trace) == pytest.approx(150.0)
+    assert nystrom.at_most(whole, 2, 99.0) == pytest.approx(99.0)  # never more than all there is
+
+
+def test_where_each_tolerance_lies():
+    """Each is the least that rounding asks for; twice as much would lose directions that are known."""
+    for value, rank in ((0.7e-11, 1), (1.5e-11, 2)):
+        s = np.diag([1.0, value, 0.0])
+        assert grown(s, [np.eye(3)[:, :1], np.eye(3)[:, 1:2]]).rank == rank
+    for value, kept in ((0.7e-12, 0.0), (1.5e-12, 1.5e-12)):
+        factor = np.eye(3)[:, :2] * np.sqrt([1.0, value])
+        model = nystrom.NystromModel((factor,), factor.T @ factor, (), np.zeros((0, 0)), 1.0)
+        assert nystrom.leading(model, 2)[0][1] == pytest.approx(kept)
+    for sine, columns in ((0.7e-12, 1), (1.5e-12, 2)):
+        assert nystrom._whitened(np.eye(1), np.array([[np.sqrt(1.0 - sine)]])).shape == (2, columns)
+
+
+def test_an_answer_of_nothing_teaches_nothing():
+    model = nystrom.empty(4, 1.0)
+    assert nystrom.expand(model, np.eye(4)[:, :2], np.zeros((4, 2))) is model
+
+
+def test_questions_are_forgotten_as_soon_as_what_is_missing_is_negligible():
+    for left, asked in ((3000.0, 0), (3003.0, 1)):  # a thousandth of the largest, in each of three directions
+        column = np.eye(3)[:, :1]
+        assert len(nystrom.expand(nystrom.empty(3, 1e6 + left), column, 1e6 * column).asked) == asked
 
 
 def test_models_are_told_apart_by_what_they_know_and_not_by_what_was_asked_of_them():

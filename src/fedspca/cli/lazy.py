@@ -18,11 +18,11 @@ class LazyGroup(TyperGroup):
 
     sentences: ClassVar[Mapping[str, str]] = {}
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, in the order in which they are stated."""
         return list(self.sentences)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return enough of a command to list it; :meth:`resolve_command` returns all of it."""
         sentence = self.sentences.get(cmd_name)
         return None if sentence is None else TyperCommand(cmd_name, help=sentence)

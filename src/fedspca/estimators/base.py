@@ -63,7 +63,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def fit(
         self,
         X: Any,
-        y: Any = None,  # noqa: ARG002 - scikit-learn's signature
+        y: Any = None,
         *,
         sites: Any = None,
         covariates: Any = None,
@@ -301,7 +301,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rows = (scores @ self._dual_components()) * self.scale_ + self.mean_
         return np.asarray(rows).astype(scores.dtype, copy=False)
 
-    def score(self, X: Any, y: Any = None, *, covariates: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+    def score(self, X: Any, y: Any = None, *, covariates: Any = None) -> float:
         """Share of the variance of X, about the fitted mean, that the components explain; higher is better.
 
         Parameters

@@ -622,7 +622,7 @@ class ExactSPCA(FederatedSparsePCA):
             ConvergenceWarning,
         )
 
-    def _objective(self, w: Array, captured: Array, n_sites: int) -> float:  # noqa: ARG002 - FSSPCA's has it
+    def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
         return penalised_objective(w, captured, self._penalty())
 
     def path(

@@ -150,5 +150,5 @@ class FASPCA(ConsensusSparsePCA):
             )
         return faspca(rounds, frame, plan, self._penalty("lam", columns), rng)
 
-    def _objective(self, w: Array, captured: Array, n_sites: int) -> float:  # noqa: ARG002 - FSSPCA's has it
+    def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
         return weighted_norm(self.lam, np.abs(w)) - float(np.trace(captured))

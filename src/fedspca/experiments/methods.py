@@ -14,6 +14,7 @@ from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA
 from fedspca.estimators.base import FederatedSparsePCA
 from fedspca.experiments.watch import SimulatedFederation
 from fedspca.metrics import n_nonzeros
+from fedspca.site.queries import AVERAGED
 
 Array = NDArray[np.float64]
 Setting = Literal["paper", "ours"]
@@ -38,7 +39,7 @@ def _set(method: type[Method], setting: Setting, given: Mapping[str, Any]) -> Me
     return method.paper(2, **{"max_rounds": PAPER_ROUNDS, **given}) if setting == "paper" else method(2, **given)
 
 
-def exact(setting: Setting, seed: int, **further: Any) -> ExactSPCA:  # noqa: ARG001 - it has one setting, ours
+def exact(_: Setting, seed: int, **further: Any) -> ExactSPCA:
     """ExactSPCA for two loadings, by rounds of products: the experiments compare rounds, and no method asks for S."""
     return ExactSPCA(2, random_state=seed, search="products", **further)
 
@@ -104,7 +105,7 @@ def fit(model: FederatedSparsePCA, federation: SimulatedFederation) -> Fit:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit_federation(federation)
     seconds = time.perf_counter() - began
-    steps = [record for record in model.history_ if record.query in {"faspca_step", "fsspca_step"}]
+    steps = [record for record in model.history_ if record.query in AVERAGED]
     last = {record.stage: int(record.nonzeros or 0) for record in steps}
     return Fit(
         components=model.components_,

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from fedspca.federation import Aggregate, LocalFederation
 from fedspca.metrics import alignment
 from fedspca.site import Query, Site
+from fedspca.site.queries import AVERAGED
 
 Array = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ class SimulatedFederation(LocalFederation):
     def sum(self, query: Query) -> Aggregate:
         """Ask every site, and look."""
         answer = super().sum(query)
-        if self.watch and query.name in {"faspca_step", "fsspca_step"}:
+        if self.watch and query.name in AVERAGED:
             self.alignments.append(self._alignment())
         mean = {"moments": "sums", "deviations": "offsets"}.get(query.name)
         if self.centred and mean is not None:

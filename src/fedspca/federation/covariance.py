@@ -125,7 +125,7 @@ class _Gram:
         scaled = self.covariance / self.frame.scale / self.frame.scale[:, None]
         return np.asarray((self.n - 1.0) * scaled + self.n * np.outer(shift, shift))
 
-    def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:  # noqa: ARG002 - rows make use of it
+    def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
         return np.asarray(self.gram_matrix() @ x)
 
 

@@ -395,7 +395,7 @@ class _ReleasedGram:
     def n_features(self) -> int:
         return len(self.shift)
 
-    def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:  # noqa: ARG002 - rows make use of it
+    def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
         inner = self.release.product(self.ratio[:, None] * x)
         return np.asarray(self.ratio[:, None] * inner + self.release.rows * np.outer(self.shift, self.shift @ x))
 

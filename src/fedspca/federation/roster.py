@@ -119,6 +119,6 @@ class Roster:
         """Return with how many sites a sum may be taken."""
         return self.agreement.min_sites
 
-    def _objection_to_fewer(self, query: Query) -> str | None:  # noqa: ARG002 - masks have one
+    def _objection_to_fewer(self, query: Query) -> str | None:
         """Return why this question may not be summed over fewer sites than those before it, or None."""
         return None

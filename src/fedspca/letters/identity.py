@@ -56,7 +56,7 @@ class Identity:
         except (ValueError, TypeError):
             raise ValueError(f"{path}: it is not a private key without a password.") from None
         if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
-            raise ValueError(f"{path}: the key must be an elliptic-curve key on P-384.")  # noqa: TRY004
+            raise ValueError(f"{path}: the key must be an elliptic-curve key on P-384.")  # noqa: TRY004 - it is a file
         return cls(key)
 
     def save(self, path: Path) -> None:

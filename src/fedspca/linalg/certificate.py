@@ -58,14 +58,11 @@ def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 10
             value = float(np.vdot(trial, trial))
             if value < best:
                 break
-        else:
-            if damping > 1.0:
-                break
-            damping = max(10.0 * damping, _DAMPED)
-            continue
+        else:  # only rounding is left
+            break
         best, multiplier, left = value, multiplier + t * step, trial
         # where the support leaves L free, Newton's step is far too long; the pieces beyond hold a shorter one back
-        damping = max(10.0 * damping, _DAMPED) if t < 1.0 else 0.0 if damping <= _DAMPED else 0.1 * damping
+        damping = max(10.0 * damping, _DAMPED) if t < 1.0 else 0.0
         weights = (support | (left != 0.0)).astype(float)
     residual = np.sqrt(best + float(np.vdot(outside, outside))) / scale
     largest = max(float(np.abs(left).max(initial=0.0)), float(outside.max(initial=0.0))) / scale

@@ -154,7 +154,7 @@ def leading(model: NystromModel, r: int) -> tuple[Array, Array]:
 
 def _leading(model: NystromModel, r: int) -> tuple[Array, Array]:
     values, vectors = largest_eigenpairs(model.gram, r)
-    keep = values > 1e-12 * max(float(values[0]) if len(values) else 0.0, 1e-300)
+    keep = values > 1e-12 * values.max(initial=1e-300)
     basis = _weighted(model.factors, vectors[:, keep] / np.sqrt(values[keep]))
     return np.concatenate([values[keep], np.zeros(r - keep.sum())]), complete(basis, r)
 
@@ -168,7 +168,7 @@ def complete(basis: Array, r: int) -> Array:
     rows = np.argsort(covered, kind="stable")[:missing]
     extra = np.zeros((basis.shape[0], missing))
     extra[rows, np.arange(missing)] = 1.0
-    return np.linalg.qr(np.hstack([basis, extra]))[0] * 1.0
+    return np.linalg.qr(np.hstack([basis, extra]))[0]
 
 
 def _bordered(gram: Array, cross: Array, corner: Array) -> Array:

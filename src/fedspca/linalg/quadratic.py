@@ -124,7 +124,7 @@ class DenseQuadratic(Quadratic):
         """The principal submatrix on the given features."""
         return self.factor[index[:, None], index]
 
-    def rows(self, index: Index, *, often: bool = True) -> "Quadratic":  # noqa: ARG002 - there is one way
+    def rows(self, index: Index, *, often: bool = True) -> "Quadratic":
         """The principal submatrix on the given features."""
         return DenseQuadratic(self.block(index), shift=self.shift)
 

@@ -93,7 +93,7 @@ class Literature(FederatedSparsePCA):
             )
         return Found(w, captured)
 
-    def _objective(self, w: Array, captured: Array, n_sites: int) -> float:  # noqa: ARG002 - what all have in common
+    def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
         """−tr(WᵀSW): what methods with different penalties have in common."""
         return -float(np.trace(captured))
 

@@ -28,7 +28,7 @@ class DSPCA(FantopePS):
         λ_max(S + U) for a U with |U_ij| ≤ λ: no X of the first problem has a larger ⟨S, X⟩ − λ‖X‖₁.
     """
 
-    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:  # noqa: ARG002 - nothing is drawn
+    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:
         solved: list[Relaxed] = []
 
         def solve(matrix: Array) -> Array:

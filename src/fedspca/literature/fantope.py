@@ -68,7 +68,7 @@ class FantopePS(Literature):
         self.callbacks = callbacks
         self.verbose = verbose
 
-    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:  # noqa: ARG002 - nothing is drawn
+    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:
         solved = self._relaxed(s, s.whole(), r)
         self.projection_, self.dual_value_ = solved.h, solved.dual_value
         return leading(solved.h, r)

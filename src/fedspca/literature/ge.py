@@ -132,7 +132,7 @@ class PrivateTruncatedPower(TruncatedPower):
         self.spent_ = noised.spent()
         return self
 
-    def _settled(self, s: Covariance, step: Callable[[Array], Array], x: Array) -> Array:  # noqa: ARG002 - of the base
+    def _settled(self, s: Covariance, step: Callable[[Array], Array], x: Array) -> Array:
         for _ in range(self.iterations):
             x = step(x)
         return x

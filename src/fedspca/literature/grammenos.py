@@ -100,7 +100,7 @@ class MergedPCA(Literature):
         self._sites: Sequence[Site] = federation.sites
         return super().fit_federation(federation)
 
-    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:  # noqa: ARG002 - nothing is drawn
+    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:
         sketch = self._private_sketch if self.epsilon is not None else self._sketch
         sketches = [sketch(site, s) for site in self._sites]
         del self._sites

@@ -65,7 +65,7 @@ class NonconvexADMM(Literature):
         self.callbacks = callbacks
         self.verbose = verbose
 
-    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:  # noqa: ARG002 - nothing is drawn
+    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:
         return one_by_one_of(s.whole(), r, lambda matrix: self._one(s, matrix))
 
     def _one(self, s: Covariance, matrix: Array) -> Array:

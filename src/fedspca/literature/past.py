@@ -67,7 +67,7 @@ class PAST(Literature):
         w = self._settled(s, step, leading_subspace(s.rounds, s.moments.frame, r, rng).vectors)
         return principal_axes(w, s.product(w))
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Follow the subspace along further rows, which are taken as centred, one after the other.
 
         Parameters

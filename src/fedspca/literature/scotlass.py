@@ -61,7 +61,7 @@ class SCoTLASS(Literature):
         self.callbacks = callbacks
         self.verbose = verbose
 
-    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:  # noqa: ARG002 - nothing is drawn
+    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:
         def solve(left: Deflated) -> Array:
             first = sphere(left.product(heaviest(left)))
             return self._settled(s, lambda v: most_aligned(left.product(v), self.t), most_aligned(first, self.t))

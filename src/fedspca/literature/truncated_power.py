@@ -67,7 +67,7 @@ class TruncatedPower(Literature):
         self.callbacks = callbacks
         self.verbose = verbose
 
-    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:  # noqa: ARG002 - nothing is drawn
+    def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:
         return one_by_one(s, r, self.deflation, lambda left: self._settled(s, self._step(left), heaviest(left)))
 
     def _step(self, left: Deflated) -> Callable[[Array], Array]:

@@ -86,5 +86,5 @@ def _sums_of(
 class _Part(SiteData):
     """Some rows of a fold. They are multiplied once, so that it never pays to form their Gram matrix first."""
 
-    def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:  # noqa: ARG002 - asked once
+    def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
         return super().seen_in(frame, expected=0)
