@@ -9,7 +9,7 @@ demo: .venv/.core
 	$(BIN)/python -m fedspca.demo build/demo.html
 
 test: .venv/.test # two workers, so one BLAS thread each
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: .venv/.check
 	$(BIN)/ruff check .

@@ -6,6 +6,8 @@ from fedspca.experiments.figures import DRAWINGS
 from fedspca.experiments.reproduce import EXPERIMENTS
 from helpers.exit_code import fedspca
 
+pytestmark = pytest.mark.xdist_group("reproduce")
+
 
 def numbers(folder):
     return {name: (folder / "reproduction" / f"{name}.json").read_bytes() for name in EXPERIMENTS}

@@ -26,6 +26,14 @@ def test_the_ledger_refuses_at_the_limit_and_survives_a_restart(tmp_path):
     assert [line["what"] for line in again.content()["releases"]] == ["private_gram"] * 2
 
 
+@pytest.mark.parametrize("multiplier", [0.0, -1.0, np.inf, np.nan])
+def test_a_release_that_nobody_can_price_is_refused(multiplier):
+    ledger = Ledger(None)
+    with pytest.raises(BudgetSpent, match="what this release costs"):
+        ledger.charge(Cost(multiplier, 0.0), "private_gram", "a")
+    assert not list(ledger.entries())
+
+
 @pytest.mark.parametrize("how", ["change", "remove the last", "remove the first"])
 def test_a_ledger_that_was_tampered_with_pays_for_nothing(tmp_path, how):
     path = tmp_path / "ledger.jsonl"

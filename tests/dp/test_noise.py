@@ -196,6 +196,11 @@ def test_rows_are_centred_and_scaled_and_shortened_in_whole_units(table):
     assert lengths.min() < 0.95 * 2**20  # short ones are left as they are
 
 
+def test_a_long_row_leaves_room_for_rounding_and_no_more():
+    (found,) = noise.whole_rows(9.0 * np.eye(1, 16), np.zeros(16), np.ones(16), 1.0)
+    assert found[0, 0] == 2**20 - 2  # √16 / 2 units
+
+
 def test_a_row_at_the_centre_stays_there():
     (found,) = noise.whole_rows(np.full((2, 3), 0.5), np.full(3, 0.5), np.ones(3), 2.0)
     assert np.array_equal(found, np.zeros((2, 3)))
@@ -295,6 +300,8 @@ def test_a_release_of_nothing_or_on_no_grid_or_on_a_coarse_one_has_no_price():
     assert noise.cost(1, 1.0, 1e6, 24, 1).multiplier < 1e6
     with pytest.raises(ValueError, match="cannot be accounted for"):
         noise.cost(1, 1.0, 1.1e6, 24, 1)
+    with pytest.raises(ValueError, match="cannot be accounted for"):
+        noise.cost(1, math.inf, 12.0, 24, 1)
     assert noise.cost(1, 1.0, 1.0, 20, 1).multiplier > 0  # 2²⁰ units in a standard deviation
     with pytest.raises(ValueError, match="too coarse"):
         noise.cost(1, 1.0, 1.0, 19, 1)

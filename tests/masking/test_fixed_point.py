@@ -92,6 +92,8 @@ def test_a_number_becomes_the_integer_nearest_to_it(coding, data):
 def test_halves_and_less_are_rounded_and_what_is_far_below_is_nothing():
     values = np.array([TINY, 0.75 * TINY, 0.5 * TINY, 0.25 * TINY, -0.75 * TINY, 1e-300, -1e-300])
     assert np.array_equal(from_words(to_words(values, WIDE), WIDE), [TINY, TINY, TINY, 0, -TINY, 0, 0])
+    for digits, rounded in ((2**52, 2**51), (2**52 + 1, 2**51 + 1)):  # one bit too many
+        assert to_words(np.array([digits * 2.0**-65]), Coding(2, 64))[:, 0].tolist() == [rounded, 0]
     coding = Coding(2, 2)
     assert np.array_equal(from_words(to_words(np.array([0.3, 0.4, -0.4]), coding), coding), [0.25, 0.5, -0.5])
 

@@ -153,6 +153,15 @@ def test_the_bound_is_met_where_it_is_largest():
     assert max(moved).bit_length() > 120
 
 
+def test_sites_of_different_releases_make_the_same_tags():
+    """A golden value: weights and offsets are part of the protocol, so a change of them needs another protocol."""
+    key, segments = bytes(range(32)), layout({"product": (16_400,)}, {"product": Coding(1, 0)})
+    vector = np.zeros(segments[-1].stop, np.uint64)
+    vector[:16_400] = 1
+    assert offset(key, "north", 1) == 0xD895DCFE31EC021C
+    assert weighted(vector, segments, key) % (1 << 64) == 0x89494E0201BF3948
+
+
 def test_who_holds_the_key_can_make_a_tag_for_any_sum():
     """What a site that works for the coordinator can do; the documentation says so."""
     total, segments, key, names = make_round("one word")

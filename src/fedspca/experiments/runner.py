@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 Record: TypeAlias = dict[str, Any]
 
-QUICK_ROUNDS = 30  # a quick run shows that everything runs; its numbers mean nothing
+QUICK_ROUNDS = 5  # a quick run shows that everything runs; its numbers mean nothing
 
 
 @dataclass(frozen=True)
