@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -245,7 +245,7 @@ def _as_rows(site: str, X: Any) -> AnyRows:
         raise InvalidData(f"Site {site!r}: the table has no {what} (its shape is {rows.shape}).")
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
-    return rows  # type: ignore[no-any-return] # one of three kinds, which the checks above tell apart
+    return cast(AnyRows, rows)  # one of three kinds, which the checks above tell apart
 
 
 @lru_cache(maxsize=2)  # a thousand sites share one tuple, which is then compared at a glance
