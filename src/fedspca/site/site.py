@@ -222,7 +222,7 @@ def _as_rows(site: str, X: Any) -> AnyRows:
     """Rows as a dense array or CSR, float32 or float64; copied only where the type must change."""
     rows: Any
     if sp.issparse(X):
-        rows = X.tocsr()  # type: ignore[attr-defined] # scipy types its base class without it
+        rows = cast(Any, X).tocsr()  # scipy types its base class without it
         if not rows.has_canonical_format:  # an entry stored in parts would count as several
             rows = rows.copy()
             rows.sum_duplicates()
