@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check fuzz mutants drill bench wheel wheelhouse installs lowest clean
+.PHONY: demo test check fuzz model mutants drill drill-net walk bench wheel wheelhouse installs lowest clean
 
 demo: .venv/.core
 	$(BIN)/python -m fedspca.demo build/demo.html
@@ -22,6 +22,11 @@ SECONDS ?= 60
 fuzz: .venv/.test
 	PYTHONPATH=tests OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz/decoders.py $(SECONDS)
 
+# More orders of faults in the protocol of letters and masks than the tests try: make model EXAMPLES=500.
+EXAMPLES ?= 100
+model: .venv/.test
+	FEDSPCA_MODEL_EXAMPLES=$(EXAMPLES) OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/federation/test_faults.py
+
 # Do the tests of a module notice bugs in it? make mutants WHICH=linalg/certificate. Survivors are in tests/mutants.
 mutants: .venv/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.mutants $(WHICH)
@@ -29,7 +34,18 @@ mutants: .venv/.test
 # What needs more than Python: the report in a browser (Debian's chromium and chromium-driver), and Flower's processes.
 drill: .venv/.test
 	$(PIP) install -c constraints.txt --group drill -e '.[simulation]'
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile --durations=15 drills tests/flower tests/study
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile --durations=15 --ignore=drills/net drills tests/flower tests/study
+
+# Studies between network namespaces of this machine, with NAT, a proxy, cut and slow lines: Linux, root, iproute2, nftables.
+# They are skipped, with the reason, where such namespaces cannot be made.
+drill-net: .venv/.test
+	$(PIP) install -c constraints.txt --group drill -e '.[flower,privacy]'
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -rs --durations=15 drills/net
+
+# From the invitation to the report between such namespaces, with the commands that people type and how long it took.
+walk: .venv/.test
+	$(PIP) install -c constraints.txt -e '.[flower,privacy]'
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=drills $(BIN)/python drills/walk.py
 
 # Parts of it: make bench WHICH="machine W1 W4". One BLAS thread, so that ratios do not hang on how work is split.
 bench: .venv/.bench

@@ -102,8 +102,9 @@ def test_the_node_ends_with_its_guard_and_the_site_joins_again(approved, number)
 
 
 def test_after_a_reboot_the_run_waits_for_sites_and_says_for_whom(approved):
-    approved.kill("north")  # with a node that was killed, Flower's server misses it for a minute
+    approved.kill("north", node=False)
     run = approved.start("study", "run", "trial")
+    approved.wait(lambda: "Waiting up to" in (approved.folder.path / "events.jsonl").read_text().splitlines()[-1])
     approved.join("north")
     said = run.communicate(timeout=300)[0]
     assert run.returncode == 0, said

@@ -279,3 +279,21 @@ def test_a_site_whose_covariates_are_not_as_agreed_tells_its_owner_alone(tmp_pat
 def test_a_private_study_takes_nothing_out(tmp_path):
     with pytest.raises(ValueError, match="takes no adjust, centre: what that would release is not planned"):
         study(epsilon=1.0, adjust=("age",), centre="site").check()
+
+
+def test_sites_that_are_not_here_are_waited_for_by_name(between, monkeypatch):
+    folder, sites, channel = between
+    run_study(folder, channel, "status")
+    approve(sites)
+    monkeypatch.setattr("fedspca.study.run.PAUSE", 0.0)
+    away, north = 3, channel.endpoints.pop("north")
+
+    def come_back(*_):
+        nonlocal away
+        away -= 1
+        if not away:
+            channel.endpoints["north"] = north
+
+    monkeypatch.setattr("fedspca.study.run.time.sleep", come_back)
+    assert run_study(folder, channel, "run") is not None
+    assert [line["text"] for line in told(folder, "notice")] == ["Waiting up to 90 s for north."]

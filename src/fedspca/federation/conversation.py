@@ -20,6 +20,7 @@ from fedspca.letters.wire import Message, WireError, decode, encode
 from fedspca.masking.messages import FINISH
 from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
 
+LONGEST_PROPOSAL = 30.0  # seconds: nothing is computed, and a site that was cut off seems to be here for a minute
 ABSENT, FAILING = "not here", "here, but failing: "  # what is said of a site that says nothing itself
 Content: TypeAlias = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
 
@@ -107,7 +108,7 @@ class Conversation:
         fields = {"study": self.agreement.hash, **introduction()}
         letter = self._identity.sign(encode(Message("propose", fields, {"agreement": text})))
         named = [site for site in self._channel.sites if site in self.agreement.sites]
-        received = self._channel.exchange(dict.fromkeys(named, letter), self.agreement.deadline)
+        received = self._channel.exchange(dict.fromkeys(named, letter), min(self.agreement.deadline, LONGEST_PROPOSAL))
         failing = getattr(self._channel, "failures", {})
         said = {
             site: f"{FAILING}{failing.get(site, 'it did not answer')}" if site in named else ABSENT

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 CONNECTED = "Connected to the study's server as node"  # who starts this process waits for the line
 OBJECTS = 3  # Flower makes a Message, its RecordDict and in that a ConfigRecord of one letter
 # A node asks for messages after a share of the time that none came: rounds follow each other fast, owners take days
-SHARE, SHORTEST, LONGEST = 0.1, 0.05, 1.0
+SHARE, SHORTEST, LONGEST = 0.15, 0.15, 1.0  # each question costs the server 10 ms, and it has one core
 FIRST_RETRY = 0.05  # seconds after which an object is asked for again that the other side has not yet sent
 REMEMBERED = 100
 LAST_WORDS = 5.0  # seconds in which the server is told that this node leaves

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
 MESSAGE_TYPE = "query.fedspca"
-FIRST_WAIT, LONGEST_WAIT = 0.05, 0.5
+FIRST_WAIT, LONGEST_WAIT = 0.1, 0.5
 HELLO_DEADLINE = 60.0  # a node polls every three seconds, and a busy machine takes many more to start its app
 LONGEST_REASON = 300
 TRIES = 3  # at handing a letter to the server

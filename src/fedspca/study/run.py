@@ -138,10 +138,10 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float | 
 
 def _gather(folder: StudyFolder, conversation: Conversation, wait: float | None) -> dict[str, str]:
     """Send the agreement. Return what the sites say to it once all have approved or the time is over."""
+    said = conversation.propose()
     until = time.monotonic() + (WAIT if wait is None else wait)
-    said: dict[str, str] = {}
+    before: dict[str, str] = {}
     while True:
-        before, said = said, conversation.propose()
         if said != before:
             folder.tell("sites", said=said, agreement=conversation.agreement.hash)
         awaited = [site for site, state in said.items() if _may_come(state, for_approval=wait is not None)]
@@ -152,6 +152,7 @@ def _gather(folder: StudyFolder, conversation: Conversation, wait: float | None)
         if said != before:
             folder.tell("notice", text=f"Waiting up to {left:.0f} s for {', '.join(awaited)}.")
         time.sleep(PAUSE)
+        before, said = said, conversation.propose()
 
 
 def _tell_releases(folder: StudyFolder, conversation: Conversation) -> None:

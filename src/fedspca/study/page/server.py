@@ -108,7 +108,7 @@ def make_app(page: Page, token: str, hosts: tuple[str, ...]) -> Starlette:
         try:
             done = await run_in_threadpool(page.act, request.path_params["action"], _form(await _body(request)))
         except (ValueError, OSError, RuntimeError) as error:
-            return JSONResponse({"error": str(error)}, 400)
+            return JSONResponse({"error": str(error)})  # an answer like any other, to be read by the person
         return JSONResponse({"done": done})
 
     async def link(request: Request) -> Response:
