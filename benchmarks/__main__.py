@@ -27,7 +27,7 @@ PRINTED = (
     "startup",
     "units",
 )
-SLOW = ("institutions",)  # only when named: it needs Flower, and takes many minutes
+SLOW = ("institutions", "rounds")  # only when named: they need Flower, and take many minutes
 KNOWN = (*MEASURED, *PRINTED, *SLOW)
 CURVES = ("n", "d", "nnz", "K", "r")
 

@@ -60,7 +60,7 @@ def test_a_cable_that_is_pulled_in_each_stage(apart):
 def test_a_slow_line_and_a_loss_of_power(apart):
     apart.net.slow("north", "1mbit")
     run = apart.start("study", "run", "trial")
-    apart.wait(lambda: apart.kept() >= 2, 240)
+    apart.wait(lambda: apart.kept() >= 2 or run.poll() is not None, 240)
     apart.net.power_off("south")
     apart.people.pop("south").wait()
     apart.join("south")

@@ -197,7 +197,7 @@ def test_messages_are_asked_for_less_often_the_longer_none_came(monkeypatch):
     stop = SimpleNamespace(is_set=lambda: len(waits) > 20, wait=waits.append)
     steps = iter([False, True] + [False] * 30)
     carry(SimpleNamespace(step=lambda: next(steps)), stop)
-    assert waits[0] == 0.1
+    assert waits[0] == executor.SHARE
     assert waits == sorted(waits)
     assert waits[-1] == executor.LONGEST
 
