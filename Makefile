@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test check fuzz model mutants drill drill-net walk bench wheel wheelhouse installs lowest clean
 
-demo: .venv/.core
+demo: .venv/.report
 	$(BIN)/python -m fedspca.demo build/demo.html
 
 test: .venv/.test # two workers, so one BLAS thread each
@@ -91,7 +91,11 @@ clean:
 	$(PIP) install -c constraints.txt -e .
 	@touch $@
 
-.venv/.test: .venv/.core
+.venv/.report: .venv/.core
+	$(PIP) install -c constraints.txt -e '.[report]'
+	@touch $@
+
+.venv/.test: .venv/.report
 	$(PIP) install -c constraints.txt --group test
 	@touch $@
 

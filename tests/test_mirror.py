@@ -53,6 +53,7 @@ ELSEWHERE = {
     "linalg/symmetric.py": ("solvers/exact/test_whole.py", "the question's answer is packed so"),
     "literature/base.py": ("contracts/literature.py", "every method inherits the contract"),
     "masking/messages.py": ("masking/test_party.py", "names of messages"),
+    "report/methods.py": ("report/test_page.py", "a part of the page"),
     "report/record.py": ("report/test_page.py", "a part of the page"),
     "report/sections.py": ("report/test_page.py", "a part of the page"),
     "report/words.py": ("report/test_page.py", "a part of the page"),

@@ -39,7 +39,11 @@ def main(report: Path = REPORT) -> None:
     for number, weights in enumerate(model.components_, start=1):
         _print_loading(number, weights, data)
     _print_comparison(model, dense.components_, standardised)
-    _write_report(model, data, owners, report)
+    try:
+        _write_report(model, data, owners, report)
+    except ModuleNotFoundError as error:
+        print(f"\nNo report was written. {error}")
+        return
     print(f"\nThe report is in {report.resolve()}. Open it in any browser; it needs no network.")
 
 

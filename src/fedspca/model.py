@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedspca._version import __version__
 from fedspca.files import new_file, new_folder, spreadsheet_safe
 from fedspca.linalg.beside import NOTHING, Adjustment
-from fedspca.reading import Readable
+from fedspca.plots.methods import Drawable
 from fedspca.site.preparation import Own, Preparation, own_view
 
 Array = NDArray[np.float64]
@@ -42,8 +42,8 @@ class InvalidModel(ValueError):
     """A folder that is not a model, is damaged, or is of a format that this version does not know."""
 
 
-@dataclass(frozen=True, eq=False)
-class SparsePCAModel(Readable):
+@dataclass(frozen=True, eq=False, repr=False)
+class SparsePCAModel(Drawable):
     """Sparse loadings with all that a transform, a table or a report needs.
 
     Attributes

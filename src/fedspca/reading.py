@@ -66,6 +66,12 @@ class Readable:
         kept = self.facts.get("spread")
         return None if kept is None else np.asarray(kept, dtype=np.float64)
 
+    @property
+    def feature_correlations(self) -> Array | None:
+        """Correlation of every feature with each score (r × d); None where it was not asked for."""
+        kept = self.facts.get("feature_correlations")
+        return np.asarray(kept, dtype=np.float64) if kept else None
+
     def overlaps(self, least: float = OVERLAP) -> list[tuple[int, int, float]]:
         """Pairs of components, numbered from one, whose scores correlate by more than this, the largest first."""
         values = self.correlation

@@ -15,7 +15,7 @@ def test_what_is_told_about_a_fit_is_true(tmp_path):
     errors = model.reconstruction_errors(rows)
     singular = np.linalg.svd(standardised, compute_uv=False) ** 2
     scores = standardised @ model.components.T
-    np.testing.assert_allclose(model.facts["dense_variance_ratio"], singular[:2] / total, rtol=1e-6)
+    np.testing.assert_allclose(model.facts["dense_variance_ratio"][:2], singular[:2] / total, rtol=1e-6)
     np.testing.assert_allclose(model.covariance, scores.T @ scores / 89, rtol=1e-9)
     assert model.captured_ratio == pytest.approx(1 - errors.sum() / total)
     assert model.facts["row_errors"]["mean"] == pytest.approx(errors.mean())

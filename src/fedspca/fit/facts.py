@@ -13,11 +13,13 @@ from fedspca.estimators.base import FederatedSparsePCA
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.site import Query, Site, SiteRefusal
-from fedspca.solvers.asking import adjustment_arrays, frame_arrays
+from fedspca.solvers.asking import adjustment_arrays, frame_arrays, gram_product
 from fedspca.solvers.standardise import Moments
 from fedspca.solvers.warm_start import leading_subspace
 
 Array = NDArray[np.float64]
+
+DIGITS = 4  # of a correlation: what a table shows, and a short manifest
 
 
 class Judgement(NamedTuple):
@@ -46,13 +48,17 @@ def judge(
     frame = fitted._fitted_moments().frame
     about = frame_arrays(frame)
     w, n = fitted.components_.T, fitted.n_samples_
-    captured = federation.sum(Query("captured_variance", {**about, "directions": w}))["captured"]
     basis = np.linalg.qr(w)[0]
+    product = gram_product(federation, frame, basis) @ (basis.T @ w)
+    captured = w.T @ product
     errors = federation.sum(Query("row_errors", {**about, "directions": basis}))
-    dense = leading_subspace(federation, frame, fitted.n_components_, np.random.default_rng(0)).values
+    leading = leading_subspace(federation, frame, fitted.n_components_, np.random.default_rng(0))
     mean = errors.number("errors") / n
     facts: dict[str, Any] = {
-        "dense_variance_ratio": [float(value) / (n - 1) / fitted.total_variance_ for value in dense],
+        "dense_variance_ratio": [
+            float(value) / (n - 1) / fitted.total_variance_ for value in (*leading.values, *leading.beyond)
+        ],
+        "feature_correlations": _with_scores(product, captured, fitted),
         "row_errors": {
             "mean": mean,
             "variance": max(errors.number("squares") / n / fitted.weight_factor_ - mean**2, 0.0),
@@ -75,6 +81,17 @@ def shares_between(federation: Federation, moments: Moments, *, scaled: bool) ->
     unit = np.where(varying, whole, 1.0) if scaled else np.ones(len(whole))
     before = float(np.sum(apart / unit) / np.sum((whole / unit)[varying])) if varying.any() else 0.0
     return {"before": before, "after": float(np.sum(answer["left"])) / moments.total}
+
+
+def _with_scores(product: Array, captured: Array, fitted: FederatedSparsePCA) -> list[list[float]]:
+    """Return the correlation of every feature, whether or not it has a weight, with each score: a list a component."""
+    if fitted.spread_ is None or fitted.covariate_variance_ or fitted.weight_factor_ != 1:
+        return []  # the spread of what is left of a feature is not known
+    counts = np.maximum(fitted.n_samples_ * (1 - fitted.missing_share_) - 1, 0)
+    squares = fitted.spread_**2 * counts / fitted.scale_**2
+    length = np.sqrt(np.maximum(squares[:, None] * np.diag(captured)[None, :], 0.0))
+    values = np.divide(product, length, out=np.zeros_like(product), where=length > 0)
+    return [[round(float(value), DIGITS) for value in column] for column in np.clip(values, -1, 1).T]
 
 
 def _shown_alone(site: Site, frame: Frame, basis: Array) -> dict[str, Any] | None:

@@ -1,22 +1,42 @@
 """The report as one page. It holds all that it shows, and a policy in its head forbids loading anything."""
 
 import base64
+import csv
 import hashlib
+import io
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca._version import __version__
-from fedspca.files import new_file
+from fedspca.files import new_file, spreadsheet_safe
 from fedspca.model import DAMAGED, InvalidModel, SparsePCAModel
-from fedspca.report import record, sections, words
+from fedspca.report import methods, record, sections, words
 from fedspca.report.markup import Markup, join, tag, void
 
 
-def write_report(model: SparsePCAModel, path: str | Path, *, scores: NDArray[np.float64] | None = None) -> None:
-    """Write the report of a model as one HTML file.
+class Part(NamedTuple):
+    """A section of the report; a record says how it was found, and is not printed."""
+
+    name: str
+    title: str
+    content: Markup
+    record: bool = False
+
+
+def write_report(
+    model: SparsePCAModel,
+    path: str | Path,
+    *,
+    scores: NDArray[np.float64] | None = None,
+    classes: Sequence[object] | None = None,
+    title: str | None = None,
+) -> None:
+    """Write the report of a model as one HTML file. It needs the extra ``report``.
 
     Parameters
     ----------
@@ -26,16 +46,26 @@ def write_report(model: SparsePCAModel, path: str | Path, *, scores: NDArray[np.
         Where to write it.
     scores : ndarray of shape (n, r), optional
         Scores of rows to draw in the biplot. Each row that is drawn can be seen by whoever opens the report.
+    classes : sequence, optional
+        A class or site of each of these rows, for colours.
+    title : str, optional
+        The title; by default it says what the model is of.
     """
     with new_file(Path(path)) as draft:
-        draft.write_text(report_html(model, scores=scores), encoding="utf-8")
+        draft.write_text(report_html(model, scores=scores, classes=classes, title=title), encoding="utf-8")
 
 
-def report_html(model: SparsePCAModel, *, scores: NDArray[np.float64] | None = None) -> str:
+def report_html(
+    model: SparsePCAModel,
+    *,
+    scores: NDArray[np.float64] | None = None,
+    classes: Sequence[object] | None = None,
+    title: str | None = None,
+) -> str:
     """Return the report as text; see :func:`write_report`."""
     try:
-        return _page(model, scores)
-    except InvalidModel:
+        return _page(model, title or words.headline(model), _parts(model, scores, classes))
+    except (InvalidModel, ModuleNotFoundError):
         raise
     except DAMAGED as error:
         if scores is not None:
@@ -43,21 +73,23 @@ def report_html(model: SparsePCAModel, *, scores: NDArray[np.float64] | None = N
         raise InvalidModel(f"The facts of this model cannot be told ({type(error).__name__}: {error}).") from error
 
 
-def _page(model: SparsePCAModel, scores: NDArray[np.float64] | None) -> str:
-    parts = _parts(model, scores)
-    contents = tag(
-        "nav", tag("ul", *(tag("li", tag("a", t, href=f"#{i}")) for i, t, _ in parts)), aria_label="Contents"
-    )
-    body = [tag("section", tag("h2", title, id=name), content) for name, title, content in parts]
+def _page(model: SparsePCAModel, title: str, parts: list[Part]) -> str:
+    links = (tag("li", tag("a", part.title, href=f"#{part.name}")) for part in parts)
+    body = [
+        tag("section", tag("h2", part.title, id=part.name), part.content, class_="record" if part.record else None)
+        for part in parts
+    ]
     page = join(
         tag("a", "Skip to the components", href="#components", class_="skip"),
         tag(
             "header",
-            tag("h1", words.headline(model)),
+            tag("h1", title),
+            tag("p", words.who_and_when(model), class_="soft"),
             tag("p", words.summary(model), class_="lead"),
-            *(tag("p", tag("strong", "Caution. "), caution, class_="caution") for caution in model.cautions()),
+            *(tag("p", tag("strong", "Caution. "), sentence, class_="caution") for sentence in model.cautions()),
+            tag("p", join(*(f"{told} " for told in (words.overlap(model), words.next_step(model)) if told))),
             _tiles(model),
-            contents,
+            tag("nav", tag("ul", *links), aria_label="Contents"),
         ),
         tag("main", *body),
         tag(
@@ -65,25 +97,54 @@ def _page(model: SparsePCAModel, scores: NDArray[np.float64] | None) -> str:
             tag("p", f"Written by fedspca {__version__}. It holds no row of any site, unless rows were given to draw."),
         ),
     )
-    return f'<!doctype html>\n<html lang="en">{_head(words.headline(model))}{tag("body", page, _script())}</html>\n'
+    return f'<!doctype html>\n<html lang="en">{_head(title)}{tag("body", page, _script())}</html>\n'
 
 
-def _parts(model: SparsePCAModel, scores: NDArray[np.float64] | None) -> list[tuple[str, str, Markup]]:
+def _parts(model: SparsePCAModel, scores: NDArray[np.float64] | None, classes: Sequence[object] | None) -> list[Part]:
     components = join(*(sections.component(model, number) for number in range(model.n_components)))
-    explained = tag("div", sections.variance(model), sections.sparsity_path(model), class_="side")
-    related = tag("div", sections.correlation(model), sections.biplot(model, scores), class_="side")
+    related = [sections.correlation(model), sections.biplot(model, scores, classes)]
     every = [
-        ("components", "Components", components),
-        ("variance", "Explained variance and sparsity", explained),
-        ("relations", "How components and features relate", related),
-        ("sites", "How well it fits each site", sections.sites(model)),
-        ("convergence", "Convergence", record.convergence(model)),
-        ("communication", "What the sites sent", record.communication(model)),
-        ("institutions", "Between institutions", record.between_institutions(model)),
-        ("data", "The data", record.data_notes(model)),
-        ("settings", "Settings and versions", record.reproduction(model)),
+        Part("components", "Components", components),
+        Part("variance", "Variance captured and sparsity", sections.variance(model)),
+        Part("relations", "How components and features relate", _side(related)),
+        Part("sites", "How well it fits each site", sections.sites(model)),
+        Part("features", "All features", sections.features(model)),
+        Part("methods", "Methods, for a paper", _methods(model)),
+        Part("files", "Files to take along", _downloads(model)),
+        Part("convergence", "Convergence", record.convergence(model), record=True),
+        Part("communication", "What the sites sent", record.communication(model), record=True),
+        Part("institutions", "Between institutions", record.between_institutions(model)),
+        Part("data", "The data", record.data_notes(model)),
+        Part("settings", "Settings and versions", record.reproduction(model), record=True),
     ]
-    return [(name, title, content) for name, title, content in every if content not in ("", '<div class="side"></div>')]
+    return [part for part in every if part.content]
+
+
+def _side(parts: Sequence[Markup | None]) -> Markup:
+    return tag("div", *parts, class_="side") if any(parts) else Markup("")
+
+
+def _methods(model: SparsePCAModel) -> Markup:
+    cited = tag("ul", *(tag("li", each) for each in methods.references(model)))
+    return join(tag("p", methods.paragraph(model), class_="quote"), tag("p", "References:"), cited)
+
+
+def _downloads(model: SparsePCAModel) -> Markup:
+    """Offer the loadings as a file within the page, and say how figures are saved."""
+    packed = base64.b64encode(loadings_csv(model).encode()).decode()
+    link = tag("a", "loadings.csv", href=f"data:text/csv;base64,{packed}", download="loadings.csv")
+    told = " has every feature with a weight. Each chart has a button that saves it as SVG; for PNG and PDF: "
+    return tag("p", link, told, tag("code", "fedspca report MODEL --figures FOLDER"), ".")
+
+
+def loadings_csv(model: SparsePCAModel) -> str:
+    """Return the loadings of features that have a weight as CSV."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["feature", *(f"component {k + 1}" for k in range(model.n_components))])
+    for j in np.flatnonzero(model.components.any(axis=0)):
+        writer.writerow([spreadsheet_safe(model.feature_names[j]), *(repr(float(w)) for w in model.components[:, j])])
+    return out.getvalue()
 
 
 def _tiles(model: SparsePCAModel) -> Markup:
@@ -92,8 +153,8 @@ def _tiles(model: SparsePCAModel) -> Markup:
         (f"{model.n_samples:,}", "rows"),
         (f"{model.n_sites:,}", "sites"),
         (f"{len(model.feature_names):,}", "features"),
-        (f"{sum(model.nonzeros):,}", "non-zero weights"),
         (f"{model.captured_ratio:.1%}", "variance captured"),
+        (f"{sum(model.nonzeros):,}", "non-zero weights"),
         (f"{len(model.facts.get('history', []))}", "rounds"),
         (words.size(sent), "sent by each site"),
     ]

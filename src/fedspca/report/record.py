@@ -6,50 +6,29 @@ from typing import Any
 import numpy as np
 
 from fedspca.model import SparsePCAModel
+from fedspca.plots.record import plot_convergence, plot_sent
+from fedspca.plots.theme import PAGE
 from fedspca.report import words
-from fedspca.report.charts import Line, lines
 from fedspca.report.markup import Markup, join, tag
 from fedspca.report.sections import figure, table
 from fedspca.site import QUERIES
 
 MEASURES = {
-    "primal residual": "primal, how far the sites are from consensus",
-    "dual residual": "dual, how far the consensus still moves",
+    "objective above its last value (relative)": "the objective, how far it was above where it ended",
+    "primal residual": "primal residual, how far the sites are from consensus",
+    "dual residual": "dual residual, how far the consensus still moves",
     "certificate": "certificate, how far the solution is from a best one of the pooled problem",
 }
 
 
 def convergence(model: SparsePCAModel) -> Markup:
-    """Show the objective, and residuals where there are any, by round."""
-    history = model.facts.get("history", [])
-    drawn = []
-    objective = [
-        (float(r["number"]), r["objective"], f"round {r['number']}: {r['objective']:.6g}")
-        for r in history
-        if r.get("objective") is not None
-    ]
-    if len(objective) > 1:
-        alternative = f"Objective by round, from {objective[0][1]:.5g} to {objective[-1][1]:.5g}."
-        caption = "The objective by round: lower is better. It is the penalty, if any, less the variance captured."
-        drawn.append(figure(lines(alternative, [Line("objective", objective)], ("round", "objective")), caption))
-    residuals = [line for kind in MEASURES if len((line := _measured(history, kind)).points) > 1]
-    if residuals:
-        alternative = (
-            f"How far the fit had come, by round, on a log scale: {', '.join(line.name for line in residuals)}."
-        )
-        caption = f"How far the fit had come: {'; '.join(MEASURES[line.name] for line in residuals)}. Lower is better."
-        drawn.append(figure(lines(alternative, residuals, ("round", "residual"), log=True), caption))
-    return tag("div", tag("p", words.ending(model)), tag("div", *drawn, class_="side"))
-
-
-def _measured(history: list[dict[str, Any]], kind: str) -> Line:
-    name = kind.replace(" ", "_")
-    points = [
-        (float(r["number"]), r[name], f"round {r['number']}, {kind}: {r[name]:.2e}")
-        for r in history
-        if r.get(name) is not None and r[name] > 0
-    ]
-    return Line(kind, points)
+    """Show how the fit came to its end, by round, where it took several."""
+    drawn = plot_convergence(model, palette=PAGE)
+    told = tag("p", words.ending(model))
+    if drawn is None:
+        return told
+    caption = f"By round, on a logarithmic axis; lower is better. It may show: {'; '.join(MEASURES.values())}."
+    return join(told, figure(drawn, "How far the fit had come, by round, on a log scale.", caption, "convergence"))
 
 
 def communication(model: SparsePCAModel) -> Markup:
@@ -70,7 +49,7 @@ def communication(model: SparsePCAModel) -> Markup:
         ("Received", True),
     )
     listed = table("Every question that the sites answered", heads, _questions([*history, *after]))
-    return tag("div", tag("p", told), _sent(history), listed)
+    return tag("div", tag("p", told), _sent(model), listed)
 
 
 def _judging(rounds: int, sent: float) -> str:
@@ -87,14 +66,13 @@ def _questions(records: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _sent(history: list[dict[str, Any]]) -> Markup | None:
-    if len(history) < 2:
+def _sent(model: SparsePCAModel) -> Markup | None:
+    drawn = plot_sent(model, palette=PAGE)
+    if drawn is None:
         return None
-    total = np.cumsum([record["bytes_up"] for record in history])
-    points = [(k + 1.0, float(v) / 1000, f"after round {k + 1}: {words.size(v)}") for k, v in enumerate(total)]
-    alternative = f"Sent by each site, added up over rounds, to {words.size(total[-1])}."
-    drawing = lines(alternative, [Line("sent", points)], ("round", "kB sent by each site"))
-    return figure(drawing, "What each site has sent, added up over the rounds of the fit.")
+    sent = words.size(sum(record["bytes_up"] for record in model.facts["history"]))
+    caption = "What each site has sent, added up over the rounds of the fit."
+    return figure(drawn, f"Sent by each site, added up over rounds, to {sent}.", caption, "sent")
 
 
 def between_institutions(model: SparsePCAModel) -> Markup:
@@ -126,16 +104,11 @@ def data_notes(model: SparsePCAModel) -> Markup:
     constant = [model.feature_names[j] for j in model.facts.get("constant_features", [])]
     if constant:
         told.append(tag("p", f"Features with one value everywhere, which get no weight: {', '.join(constant[:20])}."))
-    gaps = [int(j) for j in np.argsort(-model.missing_share, kind="stable") if model.missing_share[j] > 0]
+    gaps = int(np.count_nonzero(model.missing_share))
     if not gaps:
         return join(*told, tag("p", "No value is missing."))
-    told.append(
-        tag(
-            "p", f"{words.count(len(gaps), 'feature')} had missing values. They stand at the joint mean of the feature."
-        )
-    )
-    rows = [(model.feature_names[j], (model.missing_share[j], f"{model.missing_share[j]:.1%}")) for j in gaps[:500]]
-    return join(*told, table("Missing values", (("Feature", False), ("Missing", True)), rows))
+    missing = f"{words.count(gaps, 'feature')} had missing values. They stand at the joint mean of the feature."
+    return join(*told, tag("p", missing))
 
 
 def reproduction(model: SparsePCAModel) -> Markup:

@@ -7,17 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.model import SparsePCAModel
+from fedspca.plots.loadings import DRAWN, by_size, plot_biplot, plot_correlation, plot_loadings
+from fedspca.plots.record import plot_sites
+from fedspca.plots.theme import PAGE, inline_svg
+from fedspca.plots.variance import plot_path, plot_scree
 from fedspca.report import words
-from fedspca.report.charts import Bar, Line, bars, heat, lines, pairs, plane
-from fedspca.report.markup import Markup, tag
+from fedspca.report.markup import Markup, join, tag
 
-DRAWN = 30  # features of a component that are drawn; all are in the table
-LISTED = 2000
+LISTED = 500  # rows of a table; the file of loadings has all
+NOT_EMPTY = 0.5  # correlation with a score from which on a feature is listed, whatever its weight
 
 
-def figure(drawing: Markup, caption: str) -> Markup:
-    """Put a drawing and what it says together."""
-    return tag("figure", drawing, tag("figcaption", caption))
+def figure(chart: Any, label: str, caption: str, name: str) -> Markup:
+    """Put a chart and what it says together. The name is that of the file, if it is saved."""
+    drawn = Markup(inline_svg(chart, label))
+    return tag("figure", drawn, tag("figcaption", caption), data_name=name)
 
 
 def table(caption: str, heads: Sequence[tuple[str, bool]], rows: Sequence[Sequence[Any]]) -> Markup:
@@ -43,109 +47,145 @@ def table(caption: str, heads: Sequence[tuple[str, bool]], rows: Sequence[Sequen
 def component(model: SparsePCAModel, number: int) -> Markup:
     """Show one component: bars, and a table of all its features beside them."""
     weights = model.components[number]
-    order = [int(j) for j in np.argsort(-np.abs(weights), kind="stable") if weights[j] != 0]
+    order = by_size(weights)
     title = tag("h3", f"Component {number + 1}", id=f"component-{number + 1}")
     told = tag("p", words.component_words(model, number))
+    others = words.stand_ins(model, number)
     if not order:
         return tag("section", title, told)
-    drawn = [
-        Bar(model.feature_names[j], float(weights[j]), f"{model.feature_names[j]}: {weights[j]:+.4f}")
-        for j in order[:DRAWN]
-    ]
-    alternative = f"Weights of component {number + 1}. " + "; ".join(bar.told for bar in drawn[:10])
-    caption = "Weight of each feature, the largest first. Right of the line is positive, left negative."
+    label = f"Weights of component {number + 1}. " + "; ".join(
+        f"{model.feature_names[j]}: {weights[j]:+.4f}" for j in order[:10]
+    )
+    caption = "Weight of each feature, the largest first. Blue is positive, orange negative."
     if len(order) > DRAWN:
         caption += f" The {DRAWN} largest of {len(order)} are drawn."
+    drawn = figure(plot_loadings(model, number + 1, palette=PAGE), label, caption, f"component-{number + 1}")
+    side = tag("div", drawn, _weights(model, number, order), class_="side")
+    return tag("section", title, told, tag("p", others) if others else None, side)
+
+
+def _weights(model: SparsePCAModel, number: int, order: list[int]) -> Markup:
+    weights, known = model.components[number], model.feature_correlations
     total = float(np.sum(weights**2))
-    rows = [
-        (
+    heads = [("Feature", False), ("Weight", True), ("Share", True)]
+    heads += [] if known is None else [("With score", True)]
+    rows = []
+    for j in order[:LISTED]:
+        row = [
             model.feature_names[j],
             (weights[j], f"{weights[j]:+.4f}"),
             (abs(weights[j]), f"{weights[j] ** 2 / total:.1%}"),
-        )
-        for j in order[:LISTED]
-    ]
-    heads = (("Feature", False), ("Weight", True), ("Share", True))
-    listed = table(f"Features of component {number + 1}", heads, rows)
-    return tag("section", title, told, tag("div", figure(bars(alternative, drawn), caption), listed, class_="side"))
+        ]
+        rows.append(row if known is None else [*row, (known[number, j], f"{known[number, j]:+.2f}")])
+    return table(f"Features of component {number + 1}", heads, rows)
 
 
-def variance(model: SparsePCAModel) -> Markup | None:
-    """Compare explained variance with dense PCA."""
-    dense = model.facts.get("dense_variance_ratio")
-    if not dense:
-        return None
-    captured, other = model.captured_ratios, np.cumsum(dense)
-    groups = [(f"{j + 1}", float(captured[j]), float(other[j])) for j in range(model.n_components)]
-    alternative = "Variance captured by the first components. " + "; ".join(
-        f"{label} component(s): sparse {ours:.1%}, dense {theirs:.1%}" for label, ours, theirs in groups
-    )
+def variance(model: SparsePCAModel) -> Markup:
+    """Compare the variance captured with dense PCA's, beyond the model's components too where that is known."""
+    dense = np.cumsum(model.facts.get("dense_variance_ratio") or [])
+    told = [f"{j + 1} component(s): sparse {share:.1%}" for j, share in enumerate(model.captured_ratios)]
+    label = "Variance captured by the first components. " + "; ".join(told)
     caption = (
-        "Variance captured by the first components together: what their span keeps of the data. Nothing is counted "
-        "twice, whether or not scores correlate."
+        "Variance captured by the first components together. Each point counts the span of the components so far, so "
+        "nothing is counted twice."
     )
-    return figure(pairs(alternative, ("sparse", "dense PCA"), groups), caption)
+    if len(dense) > model.n_components:
+        caption += " Where the line of dense PCA flattens, further components find little."
+    drawn = figure(plot_scree(model, palette=PAGE), label, caption, "scree")
+    rows = []
+    for j, share in enumerate(model.captured_ratios):
+        adds = float(model.captured_shares[j])
+        theirs = [(dense[j], f"{dense[j]:.1%}")] if len(dense) > j else []
+        rows.append([(j + 1, f"{j + 1}"), (adds, f"{adds:.1%}"), (share, f"{share:.1%}"), *theirs])
+    heads = [("Components", True), ("The last one adds", True), ("Captured together", True)]
+    heads += [("By dense PCA", True)] if len(dense) >= model.n_components else []
+    charts = tag("div", drawn, sparsity_path(model), class_="side")
+    return join(charts, table("Variance captured", heads, rows))
+
+
+def sparsity_path(model: SparsePCAModel) -> Markup | None:
+    """Show the variance captured against non-zeros."""
+    path = model.facts.get("path")
+    if not path:
+        return None
+    first, last = path["points"][0], path["points"][-1]
+    label = (
+        f"Variance captured against non-zero weights: {first['explained']:.1%} with {first['nonzeros']}, "
+        f"{last['explained']:.1%} with {last['nonzeros']}."
+    )
+    chosen = next(point for point in path["points"] if point["chosen"])
+    caption = (
+        f"What more weights would buy. The diamond is this model. The ring is the choice by the rule '{path['rule']}', "
+        f"{chosen['nonzero']} features a component: beyond it, weights buy little."
+    )
+    return figure(plot_path(model, palette=PAGE), label, caption, "path")
 
 
 def correlation(model: SparsePCAModel) -> Markup | None:
     """Show how far the components' scores are correlated."""
     if model.n_components < 2:
         return None
-    names = [f"{j + 1}" for j in range(model.n_components)]
     values = model.correlation
-    worst = float(np.max(np.abs(values - np.eye(len(names)))))
+    worst = float(np.max(np.abs(values - np.eye(len(values)))))
     caption = (
-        f"Correlation between the scores. Dense PCA has none; sparse components trade some for readability. "
-        f"The largest here is {worst:.2f} in size."
+        f"Correlation between the scores. Dense PCA has none; sparse components trade some for readability. The "
+        f"largest here is {worst:.2f} in size; above 0.8 two components say nearly the same."
     )
-    return figure(heat(f"Correlation of components; the largest is {worst:.2f}.", values.tolist(), names), caption)
+    label = f"Correlation of the scores of components; the largest is {worst:.2f}."
+    return figure(plot_correlation(model, palette=PAGE), label, caption, "correlation")
 
 
-def sparsity_path(model: SparsePCAModel) -> Markup | None:
-    """Show explained variance against non-zeros."""
-    path = model.facts.get("path")
-    if not path:
-        return None
-    points = [
-        (
-            float(point["nonzeros"]),
-            point["explained"],
-            f"{point['nonzeros']} non-zeros ({point['nonzero']} a component): {point['explained']:.1%}",
-        )
-        for point in path["points"]
-    ]
-    chosen = next(point for point, about in zip(points, path["points"], strict=True) if about["chosen"])
-    here = (float(sum(model.nonzeros)), model.captured_ratio, f"this model: {sum(model.nonzeros)} non-zeros")
-    drawing = lines(
-        f"Variance captured against non-zero weights, from {points[0][2]} to {points[-1][2]}.",
-        [Line("sparse components", points), Line("this model", [here])],
-        ("non-zero weights in all", "captured"),
-        level=("dense PCA", path["dense"]),
-        mark=(chosen[0], chosen[1], f"chosen by the rule '{path['rule']}': {chosen[2]}"),
-        percent=True,
-    )
-    caption = f"What more weights would buy. The ring marks the {path['rule']}: beyond it, weights buy little."
-    return figure(drawing, caption)
-
-
-def biplot(model: SparsePCAModel, scores: NDArray[np.float64] | None) -> Markup | None:
+def biplot(
+    model: SparsePCAModel, scores: NDArray[np.float64] | None, classes: Sequence[object] | None = None
+) -> Markup | None:
     """Show features, and rows where they may be shown, in the plane of the first two components."""
     if model.n_components < 2:
         return None
-    first, second = model.components[:2]
-    used = [int(j) for j in np.argsort(-np.hypot(first, second), kind="stable") if first[j] or second[j]][:40]
-    arrows = [(model.feature_names[j], float(first[j]), float(second[j])) for j in used]
-    dots = [] if scores is None else [(float(x), float(y), f"{x:+.2f}, {y:+.2f}") for x, y in scores[:, :2]]
     rows = (
         "Rows are not drawn: the model holds none. Whoever holds rows may add them with fedspca report --rows."
         if scores is None
         else f"Dots are the scores of {words.count(len(scores), 'row')} that were given for this report."
     )
-    alternative = "Features in the plane of components 1 and 2: " + "; ".join(
-        f"{name} {x:+.2f}, {y:+.2f}" for name, x, y in arrows[:8]
+    what = "correlations of a feature with the two scores; grey ones have no weight in either component"
+    caption = (
+        f"An arrow ends at the {what}. {rows}"
+        if model.feature_correlations is not None
+        else f"Arrows are weights. {rows}"
     )
-    caption = f"Arrows are features; the longer, the larger their weights. {rows}"
-    return figure(plane(alternative, arrows, dots, ("component 1", "component 2")), caption)
+    label = "Features in the plane of components 1 and 2; the table of all features has the numbers."
+    return figure(plot_biplot(model, scores, classes=classes, palette=PAGE), label, caption, "biplot")
+
+
+def features(model: SparsePCAModel) -> Markup:
+    """List every feature: mean, standard deviation, share missing, and its correlation with each score."""
+    known, spread = model.feature_correlations, model.spread
+    shown = range(min(model.n_components, 8)) if known is not None else range(0)
+    heads = [("Feature", False), ("Mean", True)]
+    heads += [] if spread is None else [("Standard deviation", True)]
+    heads += [("Missing", True), ("In components", False), *((f"Score {k + 1}", True) for k in shown)]
+    order = _by_use(model)
+    rows = []
+    for j in order[:LISTED]:
+        used = ", ".join(str(k + 1) for k in range(model.n_components) if model.components[k, j])
+        row: list[Any] = [model.feature_names[j], (model.mean[j], f"{model.mean[j]:.4g}")]
+        row += [] if spread is None else [(spread[j], f"{spread[j]:.4g}")]
+        row += [(model.missing_share[j], f"{model.missing_share[j]:.1%}"), used or "none"]
+        rows.append(row + ([] if known is None else [(known[k, j], f"{known[k, j]:+.2f}") for k in shown]))
+    told = "Features that have a weight come first, then those that correlate most with a score."
+    told += (
+        " Scores are correlations: a feature without a weight may say the same as one with it."
+        if known is not None
+        else ""
+    )
+    told += f" The first {LISTED} of {len(order):,} are listed." if len(order) > LISTED else ""
+    return join(tag("p", told), table("All features", heads, rows))
+
+
+def _by_use(model: SparsePCAModel) -> list[int]:
+    used = model.components.any(axis=0)
+    known = model.feature_correlations
+    largest = np.abs(model.components if known is None else known).max(axis=0)
+    return [int(j) for j in np.lexsort((-largest, ~used))]
 
 
 def sites(model: SparsePCAModel) -> Markup:
@@ -159,23 +199,15 @@ def sites(model: SparsePCAModel) -> Markup:
     )
     if not shown:
         return kept
-    drawn = [
-        Bar(
-            site["name"],
-            site["explained"],
-            f"{site['name']}: {site['explained']:.1%} of {site['rows']:,} rows' variance",
-        )
-        for site in shown
-    ]
     caption = (
-        f"Share of each site's own variance, about the joint mean, that the joint components capture; over all sites "
-        f"it is {model.captured_ratio:.1%}. A site far below the others is explained badly by the consensus."
+        f"Share of each site's own variance, about the joint mean, that the joint components capture. The dashed line "
+        f"is all sites together, {model.captured_ratio:.1%}. A site far below it is explained badly."
     )
-    alternative = "Variance captured at each site. " + "; ".join(bar.told for bar in drawn[:20])
+    label = "Variance captured at each site. " + "; ".join(f"{s['name']}: {s['explained']:.1%}" for s in shown[:20])
     rows = [
         (site["name"], (site["rows"], f"{site['rows']:,}"), (site["explained"], f"{site['explained']:.1%}"))
         for site in shown
     ]
     listed = table("Sites", (("Site", False), ("Rows", True), ("Captured", True)), rows)
-    both = tag("div", figure(bars(alternative, drawn, signed=False), caption), listed, class_="side")
+    both = tag("div", figure(plot_sites(model, palette=PAGE), label, caption, "sites"), listed, class_="side")
     return tag("div", both, kept if hidden else None)

@@ -1,37 +1,83 @@
 """What the report says in words, from a model's figures."""
 
+from datetime import UTC, datetime
+
 from fedspca.model import SparsePCAModel
-from fedspca.report.charts import short
+from fedspca.plots.loadings import by_size, short
 
 NAMED = 4
 
 
 def headline(model: SparsePCAModel) -> str:
     """Say in one line what the report is about."""
-    return f"{count(model.n_components, 'sparse component')} of {count(len(model.feature_names), 'feature')}"
+    what = f"{count(model.n_components, 'sparse component')} of {count(len(model.feature_names), 'feature')}"
+    name = model.facts.get("study", {}).get("name")
+    return f"{name}: {what}" if name else what
+
+
+def who_and_when(model: SparsePCAModel) -> str:
+    """Say when the report was written and who took part."""
+    names = model.facts.get("site_names") or []
+    told = f"Report of {datetime.now(UTC):%-d %B %Y}."
+    if not names:
+        return told
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return f"{told} Sites that took part: {', '.join(names[:12])}{more}."
 
 
 def summary(model: SparsePCAModel) -> str:
     """Say in a few sentences what was found."""
     nonzero, weights = sum(model.nonzeros), model.components.size
+    where = "at one site" if model.n_sites == 1 else f"at {model.n_sites} sites"
     told = (
-        f"{count(model.n_samples, 'row')} from {count(model.n_sites, 'site')} were analysed together without leaving "
-        f"their sites: only sums over the sites were exchanged. "
-        f"The {count(model.n_components, 'component')} found use {nonzero:,} of {weights:,} possible weights and "
-        f"capture {model.captured_ratio:.1%} of the variance"
+        f"{count(model.n_samples, 'row')} {where} were analysed together. Rows stayed where they are: only sums over "
+        f"the sites were exchanged. The {count(model.n_components, 'component')} found use {nonzero:,} of {weights:,} "
+        f"possible weights and together capture {model.captured_ratio:.1%} of the variance"
     )
-    dense = model.facts.get("dense_variance_ratio")
-    if dense:
-        best = sum(dense[: model.n_components])
-        share = model.captured_ratio / best if best else 0.0
-        told += f", which is {share:.1%} of what dense PCA with as many components captures ({best:.1%})"
+    best = sum((model.facts.get("dense_variance_ratio") or [])[: model.n_components])
+    if best:
+        told += (
+            f". Dense PCA, which uses all weights, captures {best:.1%} with as many components; the sparse ones keep "
+            f"{model.captured_ratio / best:.1%} of that"
+        )
     return f"{told}."
+
+
+def next_step(model: SparsePCAModel) -> str:
+    """Say what to do next, from what is known."""
+    if model.overlaps():
+        return "Next: fit again with more features a component, or with fewer components, and compare."
+    path = model.facts.get("path")
+    if path and path.get("dense"):
+        kept = model.captured_ratio / path["dense"]
+        chosen = next((point for point in path["points"] if point["chosen"]), None)
+        if chosen is not None and kept < 0.8 and chosen["nonzero"] > max(model.nonzeros):
+            return (
+                f"Next: if more variance matters more than short lists, try --nonzero {chosen['nonzero']}, which "
+                f"captures {chosen['explained']:.1%}; see the chart of variance against weights."
+            )
+    return "Next: name each component from its features, then use it on new rows: fedspca transform."
+
+
+def overlap(model: SparsePCAModel) -> str | None:
+    """Say whether components overlap; None for one component."""
+    if model.n_components < 2:
+        return None
+    if model.overlaps():
+        return None  # a caution says it
+    values = model.correlation
+    pairs = [(abs(values[i, j]), j + 1, i + 1) for i in range(len(values)) for j in range(i)]
+    _, first, second = max(pairs)
+    return (
+        f"No two components say the same: the scores that correlate most, {first} and {second}, do so by "
+        f"{values[first - 1, second - 1]:+.2f}, and 0.8 in size would be too much."
+    )
 
 
 def component_words(model: SparsePCAModel, number: int) -> str:
     """Say what one component is made of."""
     weights = model.components[number]
-    order = sorted((j for j in range(len(weights)) if weights[j]), key=lambda j: -abs(weights[j]))
+    order = by_size(weights)
     if not order:
         return "All weights of this component are zero: the sparsity asked for leaves nothing to it."
     names = [short(model.feature_names[j], 40) for j in order[:NAMED]]
@@ -42,9 +88,25 @@ def component_words(model: SparsePCAModel, number: int) -> str:
         if len(signs) == 1
         else "Its weights have both signs: it sets some features against others."
     )
+    if len(order) == 1:
+        sense = "It is that feature alone."
     adds = model.captured_shares[number]
     first = "It captures" if number == 0 else "It adds"
     return f"{first} {adds:.1%} of the variance with {count(len(order), 'feature')}: {', '.join(names)}{more}. {sense}"
+
+
+def stand_ins(model: SparsePCAModel, number: int, least: float = 0.7) -> str | None:
+    """Name features without a weight that correlate highly with the score: they could stand in for those with one."""
+    known = model.feature_correlations
+    if known is None:
+        return None
+    values, weights = known[number], model.components[number]
+    others = [j for j in by_size(values) if weights[j] == 0 and abs(values[j]) >= least]
+    if not others:
+        return None
+    named = ", ".join(f"{short(model.feature_names[j], 40)} ({values[j]:+.2f})" for j in others[:NAMED])
+    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    return f"Not in it, and yet correlated with its score by at least {least:g} in size: {named}{more}."
 
 
 def ending(model: SparsePCAModel) -> str:

@@ -20,10 +20,11 @@ POWER_ROUNDS = 3
 
 @dataclass(frozen=True)
 class LeadingSubspace:
-    """Approximate leading eigenvectors of S, leading first, and their eigenvalues."""
+    """Approximate leading eigenvectors of S, leading first, and their eigenvalues, a few more of which are known."""
 
     vectors: Array
     values: Array
+    beyond: Array
 
 
 def leading_subspace(federation: Federation, frame: Frame, r: int, rng: np.random.Generator) -> LeadingSubspace:
@@ -43,7 +44,8 @@ def leading_subspace(federation: Federation, frame: Frame, r: int, rng: np.rando
             break
     captured = basis.T @ products
     values, vectors = np.linalg.eigh((captured + captured.T) / 2)
-    return LeadingSubspace(basis @ vectors[:, ::-1][:, :r], values[::-1][:r])
+    ordered = values[::-1]
+    return LeadingSubspace(basis @ vectors[:, ::-1][:, :r], ordered[:r], np.maximum(ordered[r:columns], 0.0))
 
 
 def _new_directions(basis: Array, products: Array) -> Array:

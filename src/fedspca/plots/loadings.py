@@ -1,0 +1,256 @@
+"""Charts of what was found: weights, features and rows in a plane, and how scores correlate."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.plots.theme import PAPER, WIDTH, Palette, Rows, altair, data, dressed
+from fedspca.reading import Readable
+
+Array = NDArray[np.float64]
+
+DRAWN = 30  # features of a component that are drawn
+ARROWS = 12  # features that are named in a biplot: more cover each other
+BAR = 19  # pixels
+WITH, WITHOUT = "has a weight", "has no weight"
+
+
+def by_size(weights: Array) -> list[int]:
+    """Return the features with a weight, the largest first."""
+    return [int(j) for j in np.argsort(-np.abs(weights), kind="stable") if weights[j] != 0]
+
+
+def short(name: str, longest: int = 26) -> str:
+    """Return a name that fits beside a bar: its middle is left out if it is long."""
+    plain = " ".join(name.split()) or "(no name)"
+    return plain if len(plain) <= longest else f"{plain[: longest // 2]}…{plain[-(longest // 2 - 1) :]}"
+
+
+def plot_loadings(model: Readable, component: int | None = None, *, palette: Palette = PAPER) -> Any:
+    """Draw the weights of one component, or of each, the largest first.
+
+    Parameters
+    ----------
+    model : SparsePCAModel
+        What was fitted.
+    component : int, optional
+        Which one, numbered from one; by default all, one under the other.
+    palette : Palette
+        The colours.
+
+    Returns
+    -------
+    chart : altair.Chart
+        A notebook shows it; :func:`~fedspca.plots.save_chart` writes it.
+    """
+    if component is None:
+        parts = [_weights(model, number, palette) for number in range(1, model.n_components + 1)]
+        return dressed(altair().vconcat(*parts).resolve_scale(y="independent"), palette)
+    if not 1 <= component <= model.n_components:
+        raise ValueError(f"There are components 1 to {model.n_components}. Got {component} instead.")
+    return dressed(_weights(model, component, palette).properties(title=""), palette)
+
+
+def _weights(model: Readable, component: int, palette: Palette) -> Any:
+    alt = altair()
+    weights = model.components[component - 1]
+    rows: Rows = [
+        {"place": place, "feature": short(model.feature_names[j]), "weight": float(weights[j]),
+         "sign": "positive" if weights[j] > 0 else "negative",
+         "told": f"{model.feature_names[j]}: {weights[j]:+.4f}", "shown": f"{weights[j]:+.2f}"}
+        for place, j in enumerate(by_size(weights)[:DRAWN])
+    ]  # fmt: skip
+    largest = max((abs(row["weight"]) for row in rows), default=1.0)
+    names = {row["place"]: row["feature"] for row in rows}
+    base = alt.Chart(data(rows)).encode(
+        y=alt.Y("place:O", title=None, sort=None, axis=alt.Axis(labelExpr=_by_place(names), ticks=False, domain=False)),
+        x=alt.X("weight:Q", title="weight", scale=alt.Scale(domain=_room(rows, largest)), axis=alt.Axis(tickCount=5)),
+    )
+    bars = base.mark_bar(height={"band": 0.72}).encode(
+        color=alt.Color("sign:N", legend=None, scale=_signs(palette)),
+        description="told:N",
+        tooltip=[alt.Tooltip("told:N", title="weight")],
+    )
+    numbers = [
+        base.transform_filter(f"datum.weight {sign} 0")
+        .mark_text(align=side, dx=4 if sign == ">" else -4, fontSize=11, color=palette.soft, aria=False)
+        .encode(text="shown:N")
+        for sign, side in ((">", "left"), ("<", "right"))
+    ]
+    title = f"Component {component}"
+    return alt.layer(bars, *numbers).properties(width=WIDTH - 40, height=BAR * max(len(rows), 1), title=title)
+
+
+def _room(rows: Rows, largest: float) -> list[float]:
+    """Return the ends of an axis that leaves room for the numbers beside the bars."""
+    least = min((row["weight"] for row in rows), default=0.0)
+    most = max((row["weight"] for row in rows), default=1.0)
+    return [min(least, 0.0) - (0.28 * largest if least < 0 else 0.0), max(most, 0.0) + 0.28 * largest]
+
+
+def _by_place(names: dict[int, str]) -> str:
+    """Return Vega's words for 'the name at this place': names need not differ once they are short."""
+    listed = ", ".join(_quoted(names[place]) for place in sorted(names))
+    return f"[{listed}][datum.value]"
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    return json.dumps(text)
+
+
+def _signs(palette: Palette) -> Any:
+    return altair().Scale(domain=["positive", "negative"], range=[palette.plus, palette.minus])
+
+
+def plot_biplot(
+    model: Readable,
+    scores: Any = None,
+    *,
+    components: tuple[int, int] = (1, 2),
+    classes: Sequence[object] | None = None,
+    palette: Palette = PAPER,
+) -> Any:
+    """Draw features as arrows in the plane of two scores, and rows as dots where they are given.
+
+    An arrow ends at the correlations of a feature with the two scores: features without a weight are there too. Of a
+    model that does not know these, arrows are the weights.
+
+    Parameters
+    ----------
+    model : SparsePCAModel
+        What was fitted.
+    scores : array-like of shape (n, r), optional
+        Scores of rows, from ``model.transform``. Whoever sees the chart sees the rows.
+    components : (int, int)
+        Which two, numbered from one.
+    classes : sequence, optional
+        A class or site of each row, for colours.
+    palette : Palette
+        The colours.
+    """
+    alt = altair()
+    i, j = (number - 1 for number in components)
+    if min(i, j) < 0 or max(i, j) >= model.n_components:
+        raise ValueError(f"There are components 1 to {model.n_components}. Got {components} instead.")
+    known = model.feature_correlations
+    pairs = np.column_stack([model.components[[i, j]] if known is None else known[[i, j]]]).T
+    size = np.hypot(*pairs.T)
+    used = [int(k) for k in np.argsort(-size, kind="stable") if size[k] > 0]
+    points = None if scores is None else np.asarray(scores, dtype=np.float64)[:, [i, j]]
+    reach = float(np.abs(points).max()) if points is not None and points.size else 1.0
+    unit = 0.9 * reach / max(float(size.max()), 1e-300) if known is None or points is not None else 1.0
+    ends = pairs * unit
+    seen = ends[used[:40]] if points is None else np.vstack([ends[used[:40]], points])
+    axes = _plane(seen, components, model)
+    layers = [] if points is None else [_dots(points, classes, axes, palette)]
+    weighted = np.asarray(model.components[[i, j]].any(axis=0))
+    rows: Rows = [
+        {"x": float(ends[k, 0]), "y": float(ends[k, 1]), "has": WITH if weighted[k] else WITHOUT,
+         "told": f"{model.feature_names[k]}: {pairs[k, 0]:+.3f}, {pairs[k, 1]:+.3f}"}
+        for k in used[:40]
+    ]  # fmt: skip
+    colour = alt.Color("has:N", scale=alt.Scale(domain=[WITH, WITHOUT], range=[palette.plus, palette.other]))
+    arrows = alt.Chart(data(rows)).encode(
+        x=axes[0], y=axes[1], color=colour if classes is None else alt.value(palette.plus)
+    )
+    layers.append(arrows.mark_rule(strokeWidth=1.3, aria=False).encode(x2=alt.datum(0), y2=alt.datum(0)))
+    heads = arrows.mark_circle(size=30, opacity=1).encode(description="told:N", tooltip="told:N")
+    layers += [heads, _names(model, used[:ARROWS], ends, np.ptp([*seen[:, 1], 0.0]), axes, palette)]
+    return dressed(alt.layer(*layers).properties(width=WIDTH, height=WIDTH), palette)
+
+
+def _plane(seen: Array, components: tuple[int, int], model: Readable) -> tuple[Any, Any]:
+    """Return two axes that hold the origin and all that is seen, with a margin."""
+    alt = altair()
+    what = "score on component" if model.feature_correlations is not None else "component"
+    made = []
+    for kind, values, number in zip((alt.X, alt.Y), seen.T, components, strict=True):
+        low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+        margin = 0.06 * max(high - low, 1e-300)
+        scale = alt.Scale(domain=[low - margin, high + margin], nice=False)
+        name = "x:Q" if kind is alt.X else "y:Q"
+        made.append(kind(name, scale=scale, title=f"{what} {number}", axis=alt.Axis(tickCount=5)))
+    return made[0], made[1]
+
+
+def _dots(points: Array, classes: Sequence[object] | None, axes: tuple[Any, Any], palette: Palette) -> Any:
+    alt = altair()
+    names = [""] * len(points) if classes is None else [str(value) for value in classes]
+    rows: Rows = [
+        {"x": round(float(x), 4), "y": round(float(y), 4), "class": name}
+        for (x, y), name in zip(points, names, strict=True)
+    ]
+    drawn = alt.Chart(data(rows)).mark_circle(size=16, opacity=0.55, aria=False, color=palette.other)
+    drawn = drawn.encode(x=axes[0], y=axes[1])
+    if classes is None:
+        return drawn
+    known = list(dict.fromkeys(names))
+    colours = [palette.minus, palette.third, palette.mark, palette.plus, palette.other]
+    return drawn.encode(
+        color=alt.Color("class:N", scale=alt.Scale(domain=known, range=[colours[k % 5] for k in range(len(known))]))
+    )
+
+
+def _names(model: Readable, used: list[int], ends: Array, height: Any, axes: tuple[Any, Any], palette: Palette) -> Any:
+    """Write names at the ends of arrows, moved up or down where two would cover each other."""
+    alt = altair()
+    gap, rows = 0.052 * float(height), []
+    for side in (1, -1):
+        mine = sorted((k for k in used if (ends[k, 0] >= 0) == (side > 0)), key=lambda k: ends[k, 1])
+        heights = _spaced([float(ends[k, 1]) for k in mine], gap, float(ends[:, 1].max()) + gap)
+        for k, place in zip(mine, heights, strict=True):
+            rows.append({"x": float(ends[k, 0]), "y": place, "side": side, "name": short(model.feature_names[k], 22)})
+    base = alt.Chart(data(rows)).encode(x=axes[0], y=axes[1], text="name:N")
+    half = ((">", "left", 7), ("<", "right", -7))
+    return alt.layer(
+        *(
+            base.transform_filter(f"datum.side {sign} 0").mark_text(
+                align=align, dx=dx, fontSize=11, color=palette.ink, aria=False
+            )
+            for sign, align, dx in half
+        )
+    )
+
+
+def _spaced(heights: list[float], gap: float, most: float) -> list[float]:
+    """Move ordered heights apart until neighbours differ by the gap, and back within the frame."""
+    for k in range(1, len(heights)):
+        heights[k] = max(heights[k], heights[k - 1] + gap)
+    over = max(heights[-1] - most, 0.0) if heights else 0.0
+    heights = [height - over for height in heights]
+    for k in range(len(heights) - 2, -1, -1):
+        heights[k] = min(heights[k], heights[k + 1] - gap)
+    return heights
+
+
+def plot_correlation(model: Readable, *, palette: Palette = PAPER) -> Any:
+    """Draw how far the scores of components correlate: the colour has the sign, its strength the size."""
+    alt = altair()
+    names = [str(j + 1) for j in range(model.n_components)]
+    rows: Rows = [
+        {"a": a, "b": b, "size": abs(float(value)), "sign": "positive" if value >= 0 else "negative",
+         "shown": f"{value:.2f}", "told": f"{a} and {b}: {value:+.3f}"}
+        for a, line in zip(names, model.correlation, strict=True)
+        for b, value in zip(names, line, strict=True)
+    ]  # fmt: skip
+    cell = max(18, min(46, 320 // len(names)))
+    base = alt.Chart(data(rows)).encode(
+        x=alt.X("a:O", sort=names, title="component", axis=alt.Axis(labelAngle=0, orient="top")),
+        y=alt.Y("b:O", sort=names, title="component"),
+    )
+    cells = base.mark_rect().encode(
+        color=alt.Color("sign:N", legend=None, scale=_signs(palette)),
+        opacity=alt.Opacity("size:Q", legend=None, scale=alt.Scale(domain=[0, 1], range=[0.03, 0.55])),
+        description="told:N",
+        tooltip="told:N",
+    )
+    layers = (
+        [cells]
+        if cell < 34
+        else [cells, base.mark_text(fontSize=12, color=palette.ink, aria=False).encode(text="shown:N")]
+    )
+    return dressed(alt.layer(*layers).properties(width=cell * len(names), height=cell * len(names)), palette)

@@ -1,0 +1,94 @@
+"""A paragraph on the methods, to paste into a paper, and the references that it cites."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedspca._version import __version__
+from fedspca.model import SparsePCAModel
+from fedspca.report.words import count
+
+REFERENCES = {
+    "software": f"fedspca {__version__}: federated sparse principal component analysis. CITATION.cff has the record.",
+    "zou": "Zou H, Hastie T, Tibshirani R (2006). Sparse principal component analysis. Journal of Computational and "
+    "Graphical Statistics 15, 265–286.",
+    "journee": "Journée M, Nesterov Y, Richtárik P, Sepulchre R (2010). Generalized power method for sparse principal "
+    "component analysis. Journal of Machine Learning Research 11, 517–553.",
+    "admm": "Boyd S, Parikh N, Chu E, Peleato B, Eckstein J (2011). Distributed optimization and statistical learning "
+    "via the alternating direction method of multipliers. Foundations and Trends in Machine Learning 3, 1–122.",
+    "masks": "Bonawitz K and others (2017). Practical secure aggregation for privacy-preserving machine learning. "
+    "Proceedings of CCS, 1175–1191.",
+    "privacy": "Dwork C, Roth A (2014). The algorithmic foundations of differential privacy. Foundations and Trends in "
+    "Theoretical Computer Science 9, 211–407.",
+}
+
+
+def paragraph(model: SparsePCAModel) -> str:
+    """Return the methods in words, with what was done and what was found."""
+    made = model.facts.get("estimator") or {}
+    told = [_data(model, made.get("params", {})), _problem(model, made), _sums(model), _found(model)]
+    return " ".join(sentence for sentence in told if sentence)
+
+
+def references(model: SparsePCAModel) -> list[str]:
+    """Return what the paragraph cites."""
+    agreed = model.facts.get("institutions") or {}
+    consensus = (model.facts.get("estimator") or {}).get("class") in {"FASPCA", "FSSPCA"}
+    used = ["software", "zou", "admm" if consensus else "journee"]
+    used += ["masks"] if agreed.get("masked") else []
+    used += ["privacy"] if agreed.get("privacy") else []
+    return [REFERENCES[name] for name in used]
+
+
+def _data(model: SparsePCAModel, params: Mapping[str, Any]) -> str:
+    scaled = "centred and divided by their joint standard deviation" if params.get("scale") else "centred"
+    gaps = " Missing values were set to the joint mean of the feature." if model.missing_share.any() else ""
+    where = "one site" if model.n_sites == 1 else f"{model.n_sites} sites"
+    return (
+        f"We analysed {count(model.n_samples, 'row')} from {where} over {count(len(model.feature_names), 'feature')}, "
+        f"which were {scaled}.{gaps}"
+    )
+
+
+def _problem(model: SparsePCAModel, made: Mapping[str, Any]) -> str:
+    params = made.get("params", {})
+    kind = {"FASPCA": "FASPCA, a consensus method (ADMM)", "FSSPCA": "FSSPCA, a consensus method (ADMM)"}
+    method = kind.get(str(made.get("class")), "ExactSPCA, which solves the problem of the pooled data")
+    what = f"{count(model.n_components, 'sparse principal component')}"
+    return f"We computed {what} with {method}, {_sparsity(params)} (fedspca {__version__})."
+
+
+def _sparsity(params: Mapping[str, Any]) -> str:
+    if params.get("n_nonzero") is not None:
+        return f"with at most {params['n_nonzero']} non-zero weights in each"
+    lam = params.get("lam", params.get("lam2"))
+    if lam is not None:
+        return f"with an ℓ1 penalty of {lam}"
+    return f"the sparsest that keep {params.get('variance_kept', 0.95):.0%} of the variance that dense PCA captures"
+
+
+def _sums(model: SparsePCAModel) -> str:
+    if model.n_sites == 1:
+        return ""
+    agreed = model.facts.get("institutions") or {}
+    told = "Rows stayed at their sites, which exchanged sums only"
+    told += ", hidden under masks by secure aggregation" if agreed.get("masked") else ""
+    spent = agreed.get("privacy")
+    if spent:
+        told += (
+            f", with noise for differential privacy (ε = {spent['epsilon']:.3g}, δ = {spent['delta']:g} for each row)"
+        )
+    return f"{told}."
+
+
+def _found(model: SparsePCAModel) -> str:
+    shares = ", ".join(f"{share:.1%}" for share in model.captured_ratios)
+    dense = (model.facts.get("dense_variance_ratio") or [])[: model.n_components]
+    beside = f", beside {sum(dense):.1%} by as many components of dense PCA" if dense else ""
+    many = model.n_components > 1
+    captured = (
+        f"The span of the {'first components' if many else 'component'} captures {shares} of the variance{beside}."
+    )
+    if not many:
+        return captured
+    largest = max(abs(float(model.correlation[i, j])) for i in range(model.n_components) for j in range(i))
+    return f"{captured} Scores correlate by at most {largest:.2f} in size."

@@ -1,0 +1,65 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fedspca import ExactSPCA, SparsePCAModel
+from fedspca.plots import chart_svg, plot_biplot, plot_correlation, plot_loadings
+from fedspca.plots.loadings import _spaced, short
+from helpers.study_files import frame, make_rows
+
+EVIL = '"]</text><script>alert(1)</script>'
+
+
+@pytest.fixture(scope="module")
+def model():
+    table = frame(make_rows()).rename(columns={"f0": EVIL})
+    return SparsePCAModel.from_estimator(ExactSPCA(3, n_nonzero=3, scale=True, proof_seconds=0.0).fit(table))
+
+
+def test_bars_are_the_weights_the_largest_first(model):
+    weights = model.components[1]
+    drawn = chart_svg(plot_loadings(model, 2))
+    order = [j for j in np.argsort(-np.abs(weights)) if weights[j]]
+    places = [drawn.index(f"{weights[j]:+.4f}") for j in order]
+    assert places == sorted(places)
+    assert "Component 1" not in drawn
+
+
+def test_all_components_are_drawn_and_others_refused(model):
+    drawn = chart_svg(model.plot_loadings())
+    assert all(f"Component {k}" in drawn for k in (1, 2, 3))
+    with pytest.raises(ValueError, match="components 1 to 3"):
+        plot_loadings(model, 4)
+    with pytest.raises(ValueError, match="components 1 to 3"):
+        plot_biplot(model, components=(1, 4))
+
+
+def test_a_name_with_markup_is_text(model):
+    for chart in (model.plot_loadings(), model.plot_biplot()):
+        assert "<script>" not in chart_svg(chart)
+
+
+def test_rows_are_drawn_only_if_they_are_given_and_coloured_by_class(model):
+    scores = model.transform(make_rows())
+    assert chart_svg(plot_biplot(model)).count("<path") < 60
+    drawn = chart_svg(plot_biplot(model, scores, classes=["ill" if k % 2 else "well" for k in range(90)]))
+    assert drawn.count("<path") > 90
+    assert "well" in drawn
+
+
+def test_correlations_are_written_into_their_cells(model):
+    drawn = chart_svg(plot_correlation(model))
+    assert f"{model.correlation[0, 1]:.2f}".replace("-", "") in drawn.replace("−", "")
+
+
+def test_names_move_apart_and_stay_in_their_order():
+    heights = _spaced([0.0, 0.01, 0.02, 0.9, 1.0], 0.1, 1.0)
+    assert all(b - a >= 0.1 - 1e-12 for a, b in pairwise(heights))
+    assert max(heights) <= 1.0 + 1e-12
+    assert _spaced([], 0.1, 1.0) == []
+
+
+def test_long_names_keep_their_ends():
+    assert short("a" * 20 + "z" * 20, 10) == "aaaaa…zzzz"
+    assert short(" ") == "(no name)"
