@@ -82,11 +82,8 @@ def _drawn(model: "SparsePCAModel", rows: Path, classes: str | None, options: Te
 
     blocks = list(row_blocks_for(model, rows, classes, options))
     scores = np.vstack([model.transform(block.rows, **block.beside) for block in blocks])
-    names = (
-        None
-        if classes is None
-        else [str(name) for block in blocks for name in (() if block.ids is None else block.ids)]
-    )
+    told = [str(name) for block in blocks if block.ids is not None for name in block.ids]
+    names = told or None
     if names is not None and len(set(names)) > MOST_CLASSES:
         raise ValueError(f"--class {classes}: it has more than {MOST_CLASSES} values, too many for colours.")
     if len(scores) <= DRAWN:

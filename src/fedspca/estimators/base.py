@@ -110,6 +110,15 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         fitted = self.fit(X, y, **fit_params)
         return fitted.transform(X, covariates=fit_params.get("covariates"), sites=fit_params.get("sites"))
 
+    @property
+    def partial_fit(self) -> Any:
+        """Nothing: components of batches are not those of all rows. Looking for it says what to do instead."""
+        raise AttributeError(  # and no method: scikit-learn asks with hasattr
+            f"{type(self).__name__} has no partial_fit: every component depends on all rows. Rows larger than memory "
+            "are fitted at once, from a file that numpy maps (numpy.load(path, mmap_mode='r')), from a Dask array, or "
+            "by fedspca fit. Rows that come in batches can be sites: fit_federation(LocalFederation(sites))."
+        )
+
     def fit_federation(self, federation: Federation) -> Self:
         """Fit over anything that implements the primitive ``sum(query)``.
 
@@ -222,6 +231,10 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _local_federation(self, X: Any, beside: RowsBeside, *, reset: bool) -> LocalFederation:
         """Sites in this process, from one table and what stands beside its rows."""
         self._validate_params()
+        if all(hasattr(X, name) for name in ("obs", "var", "obsm")):  # scikit-learn would go through it cell by cell
+            raise InvalidData(
+                "This is an AnnData object. Use fedspca.sc.spca(adata, …), or fit its matrix: fit(adata.X)."
+            )
         rows = X if is_dask(X) else self._validated(X, reset=reset)  # scikit-learn would fetch Dask's chunks
         names = None if is_dask(X) else getattr(self, "feature_names_in_", None)
         return LocalFederation(beside.make_sites(rows, feature_names=names, allow_missing=self.max_missing > 0))
