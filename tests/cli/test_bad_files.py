@@ -51,12 +51,12 @@ WRONG = {
     "ragged": ("a.csv", text(*good_lines(), "1,2,3"), "a row has 3 values where the header has 8"),
     "encoding of the header": (
         "a.csv",
-        lambda path: path.write_bytes("größe,b\n1,2\n".encode("latin-1")),
+        lambda path: path.write_bytes(b"gr\x81\xdfe,b\n1,2\n"),  # no letter of Windows either
         "--encoding",
     ),
     "encoding of a value": (
         "a.csv",
-        lambda path: path.write_bytes(b"a,b,c\n" + b"1,2,x\n" * 9 + "1,2,é\n".encode("latin-1")),
+        lambda path: path.write_bytes(b"a,b,c\n" + b"1,2,x\n" * 9 + b"1,2,\x81\xe9\n"),
         "--e",
     ),
     "duplicated columns": ("a.csv", text("a,b,a", "1,2,3", "2,3,4"), "given more than once: 'a'"),
@@ -76,7 +76,7 @@ WRONG = {
     "header only": ("a.csv", text(HEADER), "no rows"),
     "a directory": ("a.csv", lambda path: path.mkdir(), "it is a directory"),
     "not there": ("a.csv", lambda path: None, "no such file"),
-    "an unknown kind": ("a.xlsx", text("x"), "its kind is not known"),
+    "an unknown kind": ("a.xyz", text("x"), "its kind is not known"),
     "a truncated Parquet": ("a.parquet", truncated_parquet, "cannot be read"),
     "a damaged Parquet": ("a.parquet", broken_pages, "cannot be read"),
     "text called Parquet": ("a.parquet", text(*good_lines()), "cannot be read"),

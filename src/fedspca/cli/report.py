@@ -32,9 +32,9 @@ def report(
         Path | None, typer.Option("--figures", help="Also write each chart to this folder, for a paper.")
     ] = None,
     form: Annotated[Literal["svg", "png", "pdf"], typer.Option("--figure-format", help="As svg, png or pdf.")] = "svg",
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     delimiter: Delimiter = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

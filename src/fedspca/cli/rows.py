@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from fedspca.model import Array, SparsePCAModel
 
 Id = Annotated[str | None, typer.Option("--id", help="A column that names rows, carried along.")]
-Encoding = Annotated[str, typer.Option("--encoding", help="How the letters of a text table are stored.")]
+Encoding = Annotated[
+    str | None, typer.Option("--encoding", help="How letters of text tables are stored, if it is not found.")
+]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What stands between values, if it is not found.")]
-Decimal = Annotated[str, typer.Option("--decimal", help="The decimal sign of a text table.")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="The decimal sign of a text table, if it is not found.")]
 
 
 class RowBlock(NamedTuple):
@@ -51,7 +53,7 @@ def row_blocks_for(model: "SparsePCAModel", path: Path, id: str | None, options:
     if id is not None and id not in {column.name for column in table.columns}:
         raise ValueError(f"{path}: there is no column {id!r} to name rows by.")
     n_rows = 0
-    numbers = [name for name in covariates if kinds[name].kind == "number"]
+    numbers = [name for name in covariates if kinds[name].measured]
     texts = [name for name in covariates if name not in numbers]
     read = [*features, *(Feature(name, name, None, kinds[name].dtype) for name in numbers)]
     for block in feature_blocks(table, read, (*texts, *((id,) if id else ()))):

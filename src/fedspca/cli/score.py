@@ -28,9 +28,9 @@ def score(
         Path | None, typer.Option("--output", "-o", help="Where to write each row's error: .csv, .parquet or .npy.")
     ] = None,
     id: Id = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     delimiter: Delimiter = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

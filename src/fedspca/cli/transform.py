@@ -16,9 +16,9 @@ def transform(
     rows: Annotated[Path, typer.Argument(help="The file with new rows.", metavar="FILE")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write: .csv, .parquet or .npy.")],
     id: Id = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     delimiter: Delimiter = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

@@ -11,12 +11,20 @@ Kind: TypeAlias = Literal["number", "text", "date", "other", "beside"]  # beside
 MAX_FEATURES = 50_000  # a text table with more columns has, most often, its rows and columns swapped
 
 
+LABELLED = "labelled"  # the type of a column of numbers whose values have labels
+
+
 class Column(NamedTuple):
     """A column as the file has it: its name, what it holds, and the file's own name for the type."""
 
     name: str
     kind: Kind
     dtype: str
+
+    @property
+    def measured(self) -> bool:
+        """Whether its values are numbers, and not codes of a category with labels."""
+        return self.kind == "number" and self.dtype != LABELLED
 
 
 class Feature(NamedTuple):

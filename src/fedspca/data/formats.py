@@ -13,21 +13,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How a text table is written, where that is not the usual way.
+    """How a table is written, where that cannot be found out.
 
     Parameters
     ----------
-    encoding : str, default="utf-8"
-        How its letters are stored.
+    encoding : str, optional
+        How its letters are stored; by default UTF-8, or what the file's first bytes say, or else cp1252.
     delimiter : str, optional
         What stands between values; by default the likeliest of comma, semicolon, tab and bar.
-    decimal : str, default="."
-        The decimal sign.
+    decimal : str, optional
+        The decimal sign; by default a comma where values such as 1,5 stand between other signs than commas.
+    sheet : str, optional
+        The sheet of a workbook; by default its first.
     """
 
-    encoding: str = "utf-8"
+    encoding: str | None = None
     delimiter: str | None = None
-    decimal: str = "."
+    decimal: str | None = None
+    sheet: str | None = None
 
 
 def _text(path: Path, options: TextOptions) -> "Table":
@@ -60,6 +63,24 @@ def _h5ad(path: Path, _options: TextOptions) -> "Table":
     return H5adTable(path)
 
 
+def _sheet(path: Path, options: TextOptions) -> "Table":
+    from fedspca.data.packages import SheetTable
+
+    return SheetTable(path, options.sheet)
+
+
+def _package(path: Path, _options: TextOptions) -> "Table":
+    from fedspca.data.packages import PackageTable
+
+    return PackageTable(path)
+
+
+def _r(path: Path, _options: TextOptions) -> "Table":
+    from fedspca.data.packages import r_table
+
+    return r_table(path)
+
+
 FORMATS: dict[str, Callable[[Path, TextOptions], "Table"]] = {
     **{f"{kind}{packed}": _text for kind in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".bz2", ".zst")},
     ".parquet": _parquet,
@@ -69,8 +90,23 @@ FORMATS: dict[str, Callable[[Path, TextOptions], "Table"]] = {
     ".npy": _numpy,
     ".npz": _numpy,
     ".h5ad": _h5ad,
+    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), _sheet),
+    **dict.fromkeys((".sav", ".zsav", ".dta", ".sas7bdat", ".xpt"), _package),
+    **dict.fromkeys((".rds", ".rdata", ".rda"), _r),
 }
-EXTRAS = {"pyarrow": "files", "h5py": "h5ad"}
+EXTRAS = {"pyarrow": "files", "h5py": "h5ad", "python_calamine": "sheets", "pyreadstat": "packages", "pyreadr": "r"}
+OTHERS = {  # what people have and nothing here reads
+    ".vcf": "convert it with: plink2 --vcf FILE --export A, and take the .raw table as text",
+    ".bgen": "convert it with: plink2 --bgen FILE --export A, and take the .raw table as text",
+    ".bed": "convert it with: plink2 --bfile FILE --export A, and take the .raw table as text",
+    ".json": "write it as CSV or Parquet",
+    ".mat": "write it as .npy, .npz or CSV",
+    ".pdf": "it is no table",
+    ".doc": "it is no table",
+    ".docx": "it is no table",
+    ".por": "save it as .sav",
+    ".zip": "unpack it and name the files in it",
+}
 
 
 def open_table(source: Any, options: TextOptions | None = None) -> "Table":
@@ -79,7 +115,8 @@ def open_table(source: Any, options: TextOptions | None = None) -> "Table":
     Parameters
     ----------
     source : path or DataFrame
-        CSV (also gzip, bzip2 or zstd), Parquet, Arrow, ``.npy``, ``.npz`` (CSR), ``.h5ad``, or a DataFrame.
+        CSV (also gzip, bzip2 or zstd), Parquet, Arrow, ``.npy``, ``.npz`` (CSR), ``.h5ad``, a workbook, a file of SPSS,
+        Stata, SAS or R, or a DataFrame.
     options : TextOptions, optional
         How a text table is written.
     """
@@ -98,6 +135,11 @@ def open_table(source: Any, options: TextOptions | None = None) -> "Table":
         ) from None
 
 
+def how_read(source: Any, options: TextOptions | None = None) -> tuple[str, ...]:
+    """Return what was found out about how a table is written, in words, where that is not the usual way."""
+    return getattr(open_table(source, options), "told", ())
+
+
 def suffix_of(path: Path) -> str:
     """Return the ending that says what a file is: the longest one known."""
     name = path.name.lower()
@@ -111,6 +153,9 @@ def _opener(path: Path) -> Callable[[Path, TextOptions], "Table"]:
         raise InvalidData(f"{path}: it is a directory. Name the files in it, each as a site.")
     suffix = suffix_of(path)
     if not suffix:
+        advice = OTHERS.get(path.suffix.lower())
+        if advice is not None:
+            raise InvalidData(f"{path}: files of this kind are not read; {advice}.")
         raise InvalidData(f"{path}: its kind is not known. The name must end in one of {', '.join(FORMATS)}.")
     try:
         path.open("rb").close()

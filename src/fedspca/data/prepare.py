@@ -118,7 +118,7 @@ def _gather(
 ) -> Mapping[str, _SiteSink]:
     sinks: dict[str, _SiteSink] = {}
     kinds = {column.name: column for column in table.columns}
-    numbers = [about for about in columns.about_rows if kinds[about].kind == "number"]
+    numbers = [about for about in columns.about_rows if kinds[about].measured]
     texts = [about for about in columns.about_rows if about not in numbers]
     read = [*features, *(Feature(about, about, None, kinds[about].dtype) for about in numbers)]
     for block in feature_blocks(table, read, (*texts, *(() if columns.site is None else (columns.site,)))):

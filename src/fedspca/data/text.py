@@ -1,5 +1,6 @@
 """CSV and its relatives, also compressed, as a stream of record batches."""
 
+import codecs
 import io
 import re
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from fedspca.data.formats import TextOptions
 
 DELIMITERS = ",;\t|"
+MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+LOOKED_AT = 1 << 20
+ROWS_LOOKED_AT = 200
 LONGEST_HEADER = 64 << 20
 MOST_COLUMNS = 250_000
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
@@ -62,9 +66,13 @@ class TextTable(BatchTable):
     """
 
     def __init__(self, path: Path, options: "TextOptions") -> None:
-        self._path, self._options = path, options
-        header = _header(path, options)
+        self._path = path
+        start = _start(path)
+        self._encoding = options.encoding or _likeliest_encoding(start)
+        header, *lines = _decoded(path, start, self._encoding)
         self._delimiter = options.delimiter or _likeliest_delimiter(header)
+        self._decimal = options.decimal or _likeliest_decimal(lines, self._delimiter)
+        self.told = _told(path, options, self._encoding, self._decimal)
         if header.count(self._delimiter) >= MOST_COLUMNS:
             raise InvalidData(f"{path}: it has more than {MOST_COLUMNS} columns. Are rows and columns swapped?")
         # a row must fit into a block
@@ -84,10 +92,10 @@ class TextTable(BatchTable):
         convert = pc.ConvertOptions(
             column_types=types,
             include_columns=None if types is None else list(types),
-            decimal_point=self._options.decimal,
+            decimal_point=self._decimal,
             strings_can_be_null=True,
         )
-        read = pc.ReadOptions(block_size=self._block_size, encoding=self._options.encoding, use_threads=False)
+        read = pc.ReadOptions(block_size=self._block_size, encoding=self._encoding, use_threads=False)
         parse = pc.ParseOptions(delimiter=self._delimiter)
         return pc.open_csv(_stream(self._path), read, parse, convert)
 
@@ -100,14 +108,14 @@ class TextTable(BatchTable):
 
     def _explain(self, message: str, order: tuple[str, ...]) -> str:
         if "UTF8" in message or "codec" in message:
-            return _not_decoded(self._options.encoding)
+            return _not_decoded(self._encoding)
         if ragged := re.search(r"Expected (\d+) columns, got (\d+)(?:: (.*))?", message, flags=re.DOTALL):
             expected, got, line = ragged.groups()
             text = f" ({shown(line.strip())})" if line else ""
             return f"a row has {got} values where the header has {expected}{text}. Correct that row."
         if wrong := re.search(r"column #(\d+).*error to .*?: (?:invalid value '(.*)')?", message, flags=re.DOTALL):
             name = order[int(wrong[1])] if int(wrong[1]) < len(order) else f"no. {wrong[1]}"
-            comma = wrong[2] and self._options.decimal == "." and re.fullmatch(r"-?\d+,\d+", wrong[2].strip())
+            comma = wrong[2] and self._decimal == "." and re.fullmatch(r"-?\d+,\d+", wrong[2].strip())
             hint = (
                 "If the comma is a decimal sign, pass --decimal ','." if comma else "Correct it, or exclude the column."
             )
@@ -122,20 +130,59 @@ def _reading_type(found: Any) -> Any:
     return found if pa.types.is_boolean(found) else pa.string()
 
 
-def _header(path: Path, options: "TextOptions") -> str:
+def _start(path: Path) -> bytes:
+    """Return the beginning of a file: its header, and some rows."""
     with readable(str(path)), _stream(path) as stream:
         start = b""
-        while b"\n" not in start and len(start) < LONGEST_HEADER:
-            more = stream.read(1 << 20)
+        while (b"\n" not in start and len(start) < LONGEST_HEADER) or not start:
+            more = stream.read(LOOKED_AT)
             if not more:
                 break
             start += more
+    return start
+
+
+def _likeliest_encoding(start: bytes) -> str:
+    """Return what the first bytes say, UTF-8 where they are that, and else the usual one of Windows."""
+    for mark, encoding in MARKS.items():
+        if start.startswith(mark):
+            return encoding
     try:
-        return start.split(b"\n", 1)[0].decode(options.encoding)
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # a letter that is cut at the end is no error
     except UnicodeError:
-        raise InvalidData(f"{path}: {_not_decoded(options.encoding)}") from None
+        return "cp1252"
+    return "utf-8"
+
+
+def _decoded(path: Path, start: bytes, encoding: str) -> list[str]:
+    """Return the header and the lines after it that are whole."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(start)
+    except UnicodeError:
+        raise InvalidData(f"{path}: {_not_decoded(encoding)}") from None
     except LookupError:
-        raise InvalidData(f"There is no encoding called {options.encoding!r}. Try 'latin-1' or 'cp1252'.") from None
+        raise InvalidData(f"There is no encoding called {encoding!r}. Try 'latin-1' or 'cp1252'.") from None
+    return text.split("\n")[:ROWS_LOOKED_AT]
+
+
+def _likeliest_decimal(lines: list[str], delimiter: str) -> str:
+    """Return a comma where values such as 1,5 stand between other signs, and none such as 1.5."""
+    if delimiter == ",":
+        return "."
+    values = [value.strip().strip('"') for line in lines for value in line.split(delimiter)]
+    commas = any(re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", value) for value in values)
+    points = any(re.fullmatch(r"[-+]?\d+\.\d+([eE][-+]?\d+)?", value) for value in values)
+    return "," if commas and not points else "."
+
+
+def _told(path: Path, options: "TextOptions", encoding: str, decimal: str) -> tuple[str, ...]:
+    """Say what was found out and is not the usual way."""
+    found = []
+    if options.encoding is None and encoding != "utf-8":
+        found.append(f"letters in {encoding} (--encoding)")
+    if options.decimal is None and decimal != ".":
+        found.append("decimal commas (--decimal)")
+    return (f"{path.name} was read with {' and '.join(found)}",) if found else ()
 
 
 def _not_decoded(encoding: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedspca.data.advice import advice
 from fedspca.data.columns import Feature, choose, listed, shown
-from fedspca.data.formats import open_table
+from fedspca.data.formats import how_read, open_table
 from fedspca.data.prepare import SiteRows, read_sites
 from fedspca.data.profile import Profile
 from fedspca.data.schema import Schema, agree
@@ -135,6 +135,7 @@ def open_inputs(settings: FitSettings) -> Inputs:
         twice = sorted({name for name in every if every.count(name) > 1})
         raise InvalidData(f"More than one file holds rows of the site {twice[0]!r}. Put each site into one file.")
     sites, small = _large_enough(sites, settings)
+    told += [sentence for file in settings.files for sentence in how_read(file, settings.text_options())]
     first = next(iter(schemas.values()))
     kinds = dict(zip(first.names, first.dtypes, strict=True))
     levels = levels_in(settings, sites)
@@ -164,7 +165,7 @@ def read_covariance(path: Path, settings: FitSettings) -> CovarianceFederation:
     settings : FitSettings
         How text tables are written, and how many rows the covariance is of.
     """
-    with path.open(encoding=settings.encoding, newline="") as file:
+    with path.open(encoding=settings.encoding or "utf-8-sig", newline="") as file:
         rows = [row for row in csv.reader(file, delimiter=settings.delimiter or ",") if row]
     if len(rows) < 2:
         raise InvalidData(f"{path}: there is no matrix in this file.")
@@ -179,7 +180,7 @@ def read_covariance(path: Path, settings: FitSettings) -> CovarianceFederation:
             f"{path}: the first row has {len(names)} names and {len(lines)} rows follow: a covariance is square."
         )
     try:
-        matrix = [[float(value.replace(settings.decimal, ".")) for value in line[first:]] for line in lines]
+        matrix = [[float(value.replace(settings.decimal or ".", ".")) for value in line[first:]] for line in lines]
     except ValueError as error:
         raise InvalidData(f"{path}: the matrix must hold numbers ({error}).") from None
     try:

@@ -184,9 +184,12 @@ class FitSettings(SolverSettings):
     files: tuple[str, ...] = setting("data", "The tables; each file is a site.", (), '["north.csv", "south.parquet"]')
     site_column: str | None = setting("data", "The column that names each row's site.", example='"hospital"')
     common: bool = setting("data", "Take only the features that every site has, and name the others.", False)
-    encoding: str = setting("data", "How the letters of text tables are stored.", "utf-8")
+    encoding: str | None = setting(
+        "data", "How the letters of text tables are stored, if it is not found.", example='"cp1252"'
+    )
     delimiter: str | None = setting("data", "What stands between values, if it is not found.", example='";"')
-    decimal: str = setting("data", "The decimal sign of text tables.", ".")
+    decimal: str | None = setting("data", "The decimal sign of text tables, if it is not found.", example='","')
+    sheet: str | None = setting("data", "The sheet of a workbook; by default its first.", example='"baseline"')
     covariance: str | None = setting(
         "data",
         "Instead of tables: a CSV with a covariance or correlation matrix, the features' names in its first row.",
@@ -241,7 +244,7 @@ class FitSettings(SolverSettings):
 
     def text_options(self) -> TextOptions:
         """Return how text tables are written."""
-        return TextOptions(self.encoding, self.delimiter, self.decimal)
+        return TextOptions(self.encoding, self.delimiter, self.decimal, self.sheet)
 
 
 Settings = TypeVar("Settings", bound=SolverSettings)

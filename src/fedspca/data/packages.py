@@ -1,0 +1,163 @@
+"""Files of spreadsheets and statistical packages: .xlsx, .xls and .ods; SPSS, Stata and SAS; R.
+
+A column with value labels holds numbers where numbers are asked for, and its labels where a category is.
+"""
+
+import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fedspca.data.arrow import BatchTable, frame_table, kind_of
+from fedspca.data.columns import LABELLED, Column, listed
+from fedspca.data.tables import Block, as_texts, rows_a_block
+from fedspca.site.errors import InvalidData
+
+LOOKED_AT = 1000  # rows from which the kind of a column is told
+READERS = {
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
+}
+
+
+class SheetTable(BatchTable):
+    """One sheet of a workbook, with the column names in its first row."""
+
+    def __init__(self, path: Path, sheet: str | None) -> None:
+        from python_calamine import CalamineError, CalamineWorkbook
+
+        with _understood(path, (CalamineError, OSError, ValueError)):
+            book = CalamineWorkbook.from_path(path)
+            names = list(book.sheet_names)
+        if sheet is not None and sheet not in names:
+            raise InvalidData(f"{path}: there is no sheet {sheet!r}; there are {listed(names)}. Name one with --sheet.")
+        chosen = sheet if sheet is not None else names[0]
+        with _understood(path, (CalamineError, OSError, ValueError)):
+            rows = book.get_sheet_by_name(chosen).to_python()
+        self.told = () if len(names) == 1 or sheet is not None else (_other_sheets(path, names),)
+        table = _sheet(path, rows)
+
+        def batches(wanted: list[str], _texts: Sequence[str]) -> Iterator[Any]:
+            yield from table.select(wanted).to_batches(max_chunksize=rows_a_block(max(len(wanted), 1)))
+
+        super().__init__(str(path), table.schema, batches)
+
+
+def _other_sheets(path: Path, names: Sequence[str]) -> str:
+    return (
+        f"{path.name} has several sheets; {names[0]!r} is read, and not {listed(names[1:])}: name another with --sheet"
+    )
+
+
+def _sheet(path: Path, rows: list[list[Any]]) -> Any:
+    if not rows:
+        raise InvalidData(f"{path}: the sheet is empty.")
+    header, *body = rows
+    names = [str(name).strip() for name in header]
+    if gone := [str(j + 1) for j, name in enumerate(names) if not name]:
+        raise InvalidData(f"{path}: column {gone[0]} of the sheet has no name in the first row.")
+    body = [row for row in body if any(value not in ("", None) for value in row)]
+    columns = [[None if row[j] == "" else row[j] for row in body] for j in range(len(names))]
+    return pa.Table.from_arrays([_array(column) for column in columns], names)
+
+
+def _array(values: list[Any]) -> Any:
+    """Return values of one kind as an Arrow array; values of several kinds are texts."""
+    if all(value is None or isinstance(value, bool | int | float) for value in values):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    if all(value is None or isinstance(value, datetime.datetime | datetime.date) for value in values):
+        return pa.array(values)
+    return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+class PackageTable:
+    """A file of SPSS, Stata or SAS, read in pieces, with its value labels."""
+
+    def __init__(self, path: Path) -> None:
+        import pyreadstat
+
+        self.where, self._path = str(path), path
+        self._reader: Callable[..., Any] = getattr(pyreadstat, READERS[path.suffix.lower()])
+        self._errors = (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, OSError, ValueError)
+        with _understood(path, self._errors):
+            first, about = self._reader(str(path), row_limit=LOOKED_AT, output_format="dict")
+        self._labels: Mapping[str, Mapping[Any, str]] = about.variable_value_labels
+        self.columns = tuple(self._column(name, first[name]) for name in about.column_names)
+
+    def _column(self, name: str, values: list[Any]) -> Column:
+        present = [None if value == "" else value for value in values]
+        kind = kind_of(_array(present).type)
+        return Column(name, kind, LABELLED if name in self._labels else kind)
+
+    def blocks(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
+        """Go through the rows, with these columns as numbers and those as text."""
+        wanted = list(dict.fromkeys([*numbers, *texts]))
+        with _understood(self._path, self._errors):
+            for piece in self._pieces(wanted):
+                yield self._block(piece, numbers, texts)
+
+    def _pieces(self, wanted: list[str]) -> Iterator[Mapping[str, list[Any]]]:
+        about: dict[str, Any] = {"usecols": wanted, "output_format": "dict"}
+        if self._path.suffix.lower() == ".xpt":  # its reader knows of no pieces
+            yield self._reader(str(self._path), **about)[0]
+            return
+        step, start, n = rows_a_block(len(wanted)), 0, -1
+        while n in (-1, step):
+            piece = self._reader(str(self._path), row_offset=start, row_limit=step, **about)[0]
+            n = len(next(iter(piece.values()), ()))
+            start += n
+            yield piece
+
+    def _block(self, piece: Mapping[str, list[Any]], numbers: Sequence[str], texts: Sequence[str]) -> Block:
+        n = len(next(iter(piece.values())))
+        rows = np.empty((n, len(numbers)))
+        for j, name in enumerate(numbers):
+            rows[:, j] = [np.nan if value is None or value == "" else value for value in piece[name]]
+        return Block(rows, {name: as_texts(self._texts(name, piece[name])) for name in texts})
+
+    def _texts(self, name: str, values: list[Any]) -> list[Any]:
+        labels = self._labels.get(name, {})
+        return [None if value is None or value == "" else labels.get(value, _plain(value)) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def r_table(path: Path) -> BatchTable:
+    """Return the data frame of an R file; one with several objects is refused."""
+    import pyreadr
+
+    with _understood(path, (pyreadr.LibrdataError, pyreadr.PyreadrError, OSError, ValueError)):
+        found = pyreadr.read_r(str(path))
+    if len(found) != 1:
+        raise InvalidData(
+            f"{path}: it holds {len(found)} objects, and a table is one data frame. Save it with saveRDS()."
+        )
+    (frame,) = found.values()
+    if not hasattr(frame, "columns"):
+        raise InvalidData(f"{path}: what it holds is no data frame.")
+    table = frame_table(frame)
+    table.where = str(path)
+    return table
+
+
+@contextmanager
+def _understood(path: Path, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Turn what a reader says of a broken file into one sentence that names the file."""
+    try:
+        yield
+    except InvalidData:
+        raise
+    except errors as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise InvalidData(
+            f"{path}: it cannot be read; it may be damaged, or another kind of file. ({first}.)"
+        ) from None
