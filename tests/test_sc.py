@@ -58,4 +58,4 @@ def test_an_estimator_says_what_to_do_with_anndata():
 def test_looking_for_partial_fit_says_what_to_do():
     assert not hasattr(ExactSPCA(), "partial_fit")
     with pytest.raises(AttributeError, match="every component depends on all rows"):
-        ExactSPCA().partial_fit  # noqa: B018
+        _ = ExactSPCA().partial_fit
