@@ -177,6 +177,7 @@ class Institutions:
         if any(process.poll() is None for process in self.runs):
             for process in self.runs:
                 process.kill()
+                process.communicate()
             self.run("study", "stop", "trial")
             self.run("study", "start", "trial")
         self.runs.clear()

@@ -29,9 +29,20 @@ def browser():
         chrome.quit()
 
 
-def opened(study, browser, *arguments):
+@pytest.fixture
+def pages():
+    """The commands that serve pages, ended with the test."""
+    served = []
+    yield served
+    for process in served:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def opened(study, browser, pages, *arguments):
     """Start the command, open the address that it prints, and return that."""
     process = study.start(*arguments, "--no-browser")
+    pages.append(process)
     address = process.stdout.readline().strip()
     assert address.startswith("http://127.0.0.1:"), address
     browser.get(address)
@@ -49,7 +60,7 @@ def until(browser, part, words, seconds=240):
         time.sleep(0.2)
 
 
-def test_an_owner_approves_by_keyboard_and_the_coordinator_sees_the_run_to_its_report(three, browser):
+def test_an_owner_approves_by_keyboard_and_the_coordinator_sees_the_run_to_its_report(three, browser, pages):
     for name in three.sites:
         store = SiteFolder(three.home / name).store
         for agreement in store.studies():
@@ -61,7 +72,7 @@ def test_an_owner_approves_by_keyboard_and_the_coordinator_sees_the_run_to_its_r
     north.store.withdraw(agreement)
     north.audit().add(verdict="refused", kind="flower", reason=EVIL)
 
-    address = opened(three, browser, "site", "open", "--site", "north")
+    address = opened(three, browser, pages, "site", "open", "--site", "north")
     until(browser, "study", "No row leaves this machine")
     assert "Connected" in text(browser, "standing")
     assert "In short" in text(browser, "study")
@@ -89,7 +100,7 @@ def test_an_owner_approves_by_keyboard_and_the_coordinator_sees_the_run_to_its_r
     browser.switch_to.new_window("tab")
     browser.get(address)  # in another tab, where the key is not: the address was used
     until(browser, "trouble", "used before")
-    opened(three, browser, "study", "open", "trial")
+    opened(three, browser, pages, "study", "open", "trial")
     until(browser, "sites", "approved")
     browser.find_element(By.ID, "ask").click()
     until(browser, "result", "Start the run")

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pandas as pd
 import pytest
 
@@ -50,3 +53,9 @@ def test_an_owner_is_warned_of_a_unit_that_is_not_the_others(between):
     assert "larger here" in told["north"][0]
     ran = fedspca("site", "status", "--site", sites["north"].path)
     assert "CAUTION: 'f3'" in ran.out
+
+
+def test_a_command_that_asks_how_a_site_is_does_not_wait_for_scikit_learn():
+    pytest.importorskip("cryptography")
+    code = "import sys, fedspca.study.guard; print([m for m in ('sklearn', 'pandas', 'flwr') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

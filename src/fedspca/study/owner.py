@@ -39,7 +39,6 @@ from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
 from fedspca.site.preparation import Preparation
 from fedspca.site.queries import QUERIES
-from fedspca.study.agreed import agreed_work
 from fedspca.study.papers import Invitation, Reply, read_paper, write_paper
 
 SITE_OPENING = """\
@@ -264,6 +263,7 @@ class SiteFolder:
 
     def replays(self) -> Replays:
         """Return what runs each agreed study beside the coordinator, and keeps the model that comes of it."""
+        from fedspca.study.agreed import agreed_work  # it brings scikit-learn, which takes longer than most commands
 
         def keep(agreement: Agreement, model: SparsePCAModel) -> Stated:
             model.save(self.store.model_folder(agreement.hash), overwrite=True)
