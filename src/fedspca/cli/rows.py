@@ -36,6 +36,7 @@ def row_blocks_for(model: "SparsePCAModel", path: Path, id: str | None, options:
     import scipy.sparse as sp
 
     from fedspca.data.tables import feature_blocks
+    from fedspca.data.transforms import transformed
 
     if model.preparation.centre == "site":
         yield from _whole(model, path, id, options)
@@ -61,7 +62,8 @@ def row_blocks_for(model: "SparsePCAModel", path: Path, id: str | None, options:
         n_rows += rows.shape[0]
         values = {name: rows[:, len(features) + j] for j, name in enumerate(numbers)} | block.texts
         beside = {"covariates": model.preparation.design.encode(str(path), values)} if covariates else {}
-        yield RowBlock(rows[:, : len(features)], block.texts[id] if id else None, beside)
+        first = transformed(str(path), rows[:, : len(features)], model.facts.get("study", {}).get("transform", ()))
+        yield RowBlock(np.asarray(first), block.texts[id] if id else None, beside)
     if n_rows == 0:
         raise ValueError(f"{path}: the table has a header and no rows.")
 

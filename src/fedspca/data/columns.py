@@ -56,6 +56,8 @@ class Columns:
         Columns that are to be taken out of the features.
     weight : str, optional
         The column that says how often a row counts.
+    transform : tuple of str
+        What is done to each row before anything else; see :mod:`fedspca.data.transforms`.
     categories : mapping of str to sequence of str
         Columns of text to encode. All sites must agree on the categories. The first is the reference level; each
         other is one feature.
@@ -72,6 +74,7 @@ class Columns:
     site: str | None = None
     covariates: tuple[str, ...] = ()
     weight: str | None = None
+    transform: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     max_features: int = MAX_FEATURES

@@ -17,6 +17,7 @@ from fedspca.data.formats import TextOptions, open_table, suffix_of
 from fedspca.data.matrices import MatrixTable
 from fedspca.data.store import FileSink, MemorySink, Sink, mapped_rows
 from fedspca.data.tables import Block, Table, Texts, feature_blocks
+from fedspca.data.transforms import transformed
 from fedspca.files import new_folder
 from fedspca.linalg.operators import Rows
 from fedspca.site.errors import InvalidData
@@ -125,6 +126,7 @@ def _gather(
         if not block.numbers.shape[0]:
             continue
         rows, beside = _apart(block, len(features), numbers, texts)
+        rows = transformed(table.where, rows, columns.transform)
         if columns.site is None:
             if name not in sinks:
                 sinks[name] = _SiteSink(new_sink(0))
@@ -189,6 +191,7 @@ def _usable_as_it_is(table: MatrixTable, features: Sequence[Feature], columns: C
     return (
         columns.site is None
         and not columns.about_rows
+        and not columns.transform
         and [feature.column for feature in features] == [column.name for column in table.columns]
         and table.matrix.dtype in (np.float32, np.float64)
         and bool(table.matrix.shape[0] > 0)
@@ -206,4 +209,5 @@ def _key(path: Path, features: Sequence[Feature], columns: Columns, options: Tex
         content = hashlib.file_digest(file, "sha256").hexdigest()
     how = [CACHE_VERSION, content, features, columns.site, asdict(options or TextOptions()), name]
     how += [columns.about_rows] if columns.about_rows else []
+    how += [{"transform": columns.transform}] if columns.transform else []
     return hashlib.sha256(json.dumps(how).encode()).hexdigest()[:32]

@@ -133,7 +133,8 @@ class Agreement:
     @property
     def prepares(self) -> dict[str, Any]:
         """How rows are to be seen: covariates, weights, a site's own mean; empty where they are seen as they are."""
-        return unusual(self.fit)
+        transform = {"transform": self.fit["transform"]} if self.fit.get("transform") else {}
+        return unusual(self.fit) | transform
 
     def text(self) -> str:
         """Return the agreement as a text: always the same text for the same agreement."""

@@ -94,7 +94,7 @@ def fit_covariance_file(settings: FitSettings, *, callback: Callback | None = No
         raise ValueError("Give either tables or --covariance, not both.")
     if settings.solver != "exact":
         raise ValueError(f"The solver {settings.solver!r} needs rows; a covariance is for --solver exact.")
-    if asked := unusual(vars(settings)):
+    if asked := [*unusual(vars(settings)), *(["transform"] if settings.transform else [])]:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
         raise ValueError(f"{options} needs rows, and there is only a covariance. Adjust before you form it.")
     estimator = make_estimator(settings, [callback] if callback else [])

@@ -134,6 +134,13 @@ class SolverSettings:
         "fit", "Also follow the variance captured against non-zeros, for the report (exact; a dozen rounds more).", True
     )
 
+    transform: tuple[str, ...] = setting(
+        "adjust",
+        "What is done to each row first: library (counts to 10,000 a row), log1p, or clr (centred log-ratio).",
+        (),
+        '["library", "log1p"]',
+        choices=("library", "log1p", "clr"),
+    )
     adjust: tuple[str, ...] = setting(
         "adjust", "Columns to take out of the features, such as age or batch; age:sex is an interaction.", (), '["age"]'
     )
@@ -236,6 +243,7 @@ class FitSettings(SolverSettings):
             label=self.label,
             site=self.site_column,
             covariates=self.covariates,
+            transform=tuple(self.transform),
             weight=self.weight,
             categories=self.categories,
             rename={old: new for new, others in self.rename.items() for old in others},

@@ -52,6 +52,8 @@ def sparsity_in_words(fit: Mapping[str, Any]) -> str:
 def preparation_in_words(fit: Mapping[str, Any]) -> list[str]:
     """Say which columns are taken as covariates and weights, and how sites count."""
     told = []
+    if fit.get("transform"):
+        told.append(f"Each row is first transformed by itself: {', '.join(fit['transform'])}.")
     if fit.get("adjust"):
         told.append(f"What these columns explain is taken out of the features first: {', '.join(fit['adjust'])}.")
     if fit.get("weight"):
