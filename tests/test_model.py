@@ -399,3 +399,63 @@ def test_an_adjusted_model_is_kept_and_used_with_its_covariates(tmp_path):
     assert plain.adjusted() == []
     with pytest.raises(ValueError, match="took none out"):
         plain.transform(x, covariates=lines)
+
+
+def resealed(saved, **changes):
+    """Change a manifest, and put the right checksum on it, as no damage does."""
+    from fedspca import model as module
+
+    content = {**json.loads((saved / "manifest.json").read_text()), **changes}
+    del content["checksum"]
+    content["checksum"] = module._checksum(module._canonical(content))
+    (saved / "manifest.json").write_text(json.dumps(content))
+    return saved
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"feature_names": [1, 2]}, "names or facts"),
+        ({"facts": []}, "names or facts"),
+        ({"n_sites": "three"}, "numbers"),
+        ({"total_variance": True}, "numbers"),
+    ],
+)
+def test_names_facts_and_numbers_of_another_kind_are_refused(saved, changes, words):
+    with pytest.raises(InvalidModel, match=f"{words} of this model are not as fedspca writes them"):
+        SparsePCAModel.load(resealed(saved, **changes))
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({}, None),
+        ({"optimality_gap": 1e-6}, "It is proved that no loadings with as few non-zeros are better."),
+        ({"optimality_gap": 1.5e-6}, "as few non-zeros are better by more than 0.001 %."),
+        ({"optimality_gap": 0.00099}, "better by more than 0.099 %."),
+        ({"optimality_gap": 0.001}, "better by more than 0.1 %."),
+        ({"optimality_gap": 0.00151}, "better by more than 0.2 %."),
+        (
+            {"optimality_gap": 0.0234, "bound_is_dense": True},
+            "more than dense PCA does, at most 2.4 % more than these.",
+        ),
+    ],
+)
+def test_a_model_says_what_is_proved_and_rounds_a_gap_up(oblique, facts, told):
+    said = replace(oblique, facts=facts).optimality()
+    assert said is None if told is None else said.endswith(told)
+
+
+def test_what_is_proved_comes_back_with_the_estimator(fitted, saved):
+    again = SparsePCAModel.load(saved).to_estimator()
+    for name in ("upper_bound_", "optimality_gap_", "bound_is_dense_"):
+        assert getattr(again, name) == getattr(fitted, name)
+
+
+def test_the_share_of_missing_values_is_kept():
+    rows = make_rows()
+    rows[::4, 1] = np.nan
+    fitted = ExactSPCA(2, n_nonzero=3, max_missing=0.5).fit(rows)
+    model = SparsePCAModel.from_estimator(fitted)
+    assert model.missing_share[1] == pytest.approx(np.isnan(rows[:, 1]).mean())
+    assert model.facts["max_missing"] == 0.5

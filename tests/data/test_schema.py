@@ -144,3 +144,9 @@ def test_common_features_are_those_of_every_site_with_the_same_type():
     many = {"a": schema(*(f"f{k}" for k in range(60))), "b": schema("f0")}
     assert agree(many, common=True)[1][-1].count("'f") == 50
     assert "and 9 more" in agree(many, common=True)[1][-1]
+
+
+@pytest.mark.parametrize(("missing", "extra", "asked"), [("a--b", "AB", True), ("abc", "abd", False)])
+def test_near_names_are_asked_about_by_their_letters_alone(missing, extra, asked):
+    told = Difference("south", missing=(missing,), extra=(extra,)).sentences("north")
+    assert any(f"{extra!r} for {missing!r} meant?" in sentence for sentence in told) == asked

@@ -145,6 +145,7 @@ class TestScale:
             assert set(codings) == {name}
             assert codings[name].words == 1
             assert trace <= codings[name].limit(sites) < 2 * 2**8 * trace
+            assert scale._trace(query) == pytest.approx(trace, rel=1e-12)
 
     def test_a_small_trace_is_a_bound_too(self, scale):
         scale.arrays |= {"squares": np.full(3, 1e-6), "mean": np.zeros(3)}

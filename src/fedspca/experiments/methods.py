@@ -55,8 +55,10 @@ METHODS: Mapping[str, Callable[..., FederatedSparsePCA]] = {"FASPCA": faspca, "F
 def model(
     method: str, setting: Setting, seed: int, penalties: Mapping[str, Any], rounds: int | None = None
 ) -> FederatedSparsePCA:
-    """Return the method by name, with these penalties and, if given, a limit on the rounds of a stage."""
+    """Return the method by name, with these penalties and, if given, a limit on rounds, and on a site's steps in one."""
     limit = {} if rounds is None else {"max_rounds": rounds}
+    if rounds is not None and method == "FSSPCA":
+        limit["local_steps"] = rounds
     return METHODS[method](setting, seed, **{**penalties, **limit})
 
 
