@@ -55,7 +55,7 @@ METHODS: Mapping[str, Callable[..., FederatedSparsePCA]] = {"FASPCA": faspca, "F
 def model(
     method: str, setting: Setting, seed: int, penalties: Mapping[str, Any], rounds: int | None = None
 ) -> FederatedSparsePCA:
-    """Return the method by name, with these penalties and, if given, a limit on rounds, and on a site's steps in one."""
+    """Return the method by name, with these penalties and, if given, a limit on rounds and on a site's steps."""
     limit = {} if rounds is None else {"max_rounds": rounds}
     if rounds is not None and method == "FSSPCA":
         limit["local_steps"] = rounds
