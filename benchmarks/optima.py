@@ -70,7 +70,7 @@ def main(data: str | None = None) -> None:
             case = measured(name, s, r, k, orthogonal=orthogonal)
             print(_line(case), flush=True)
             cases.append(case)
-        for r, share in product((1, 2, 3), (0.15, 0.5)):
+        for r, share in product((1, 2, 3), (0.15, 0.4)):
             penalties.append(penalised(name, s, r, 2.0 * share * float(s.diagonal().max())))
             print(_penalty_row(penalties[-1]).strip("| ").replace(" | ", "  "), flush=True)
         seeds += [worst_of_seeds(s, k) for k in range(2, min(20, len(s) - 1) + 1)]

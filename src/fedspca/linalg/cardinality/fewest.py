@@ -1,5 +1,6 @@
 """The fewest non-zeros that keep a share of the variance."""
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -16,15 +17,22 @@ Index = NDArray[np.intp]
 def fewest_nonzeros(s: Array, r: int, target: float, *, tuning: Tuning, starts: Iterable[Array]) -> Fit | None:
     """Argmin of ``||w||_0`` over orthonormal w (d x r) with ``tr(w' S w) >= target``; None if no start reaches it.
 
-    Starts are the caller's, and the loadings with the fewest non-zeros a column, all columns alike, that reach the
-    target. Each loses entries one after another as long as what is left, refitted, reaches it.
+    Starts are the caller's; then the best loadings with equally many non-zeros a column, from a few more than the best
+    so far has, and ever fewer as long as they reach the target. Each loses entries one after another as long as what is
+    left, refitted, reaches it.
     """
-    feasible = [refit_orthogonal(s, w) for w in starts]
-    feasible = [fit for fit in feasible if fit.variance >= target]
-    alike = _alike(s, r, target, tuning, max((_longest(fit) for fit in feasible), default=len(s)))
-    if alike is not None:
-        feasible.append(alike)
-    return min((eliminated(s, fit, target, tuning) for fit in feasible), key=_sparsest_first, default=None)
+    feasible = [fit for fit in (refit_orthogonal(s, w) for w in starts) if fit.variance >= target]
+    best = min((eliminated(s, fit, target, tuning) for fit in feasible), key=_sparsest_first, default=None)
+    if best is None:
+        return None
+    k = min(_column_length(best) + 1, len(s))
+    while k >= 1 and not tuning.late:
+        alike = best_loadings(s, (k,) * r, orthogonal=True, tuning=tuning)
+        if alike.variance < target:
+            break
+        best = min(best, eliminated(s, alike, target, tuning), key=_sparsest_first)
+        k = min(k - 1, _column_length(best))
+    return best
 
 
 def eliminated(s: Array, fit: Fit, target: float, tuning: Tuning) -> Fit:
@@ -66,25 +74,10 @@ def _by_loss(s: Array, w: Array) -> Index:
     return places[np.argsort(np.round(loss / max(float(loss.max(initial=0.0)), 1e-300), 9), kind="stable")]
 
 
-def _alike(s: Array, r: int, target: float, tuning: Tuning, most: int) -> Fit | None:
-    """Loadings with the fewest non-zeros a column, all columns alike, that capture the target, by bisection."""
-    found, low, high = None, 0, min(most, len(s))
-    while not tuning.late and (low + 1 < high or (found is None and low < high)):
-        k = max(low + 1, (low + high) // 2) if found is not None or low else high
-        fit = best_loadings(s, (k,) * r, orthogonal=True, tuning=tuning)
-        if fit.variance >= target:
-            found, high = fit, k
-        elif k == high:
-            return found
-        else:
-            low = k
-        if found is not None and high - low <= 1:
-            break
-    return found
-
-
-def _longest(fit: Fit) -> int:
-    return int(np.count_nonzero(fit.w, axis=0).max())
+def _column_length(fit: Fit) -> int:
+    """Non-zeros a column, were all alike, rounded up."""
+    n, r = int(np.count_nonzero(fit.w)), int(fit.w.shape[1])
+    return math.ceil(n / r)
 
 
 def _sparsest_first(fit: Fit) -> tuple[int, float]:
