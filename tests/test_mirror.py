@@ -54,6 +54,7 @@ ELSEWHERE = {
     "literature/base.py": ("contracts/literature.py", "every method inherits the contract"),
     "masking/messages.py": ("masking/test_party.py", "names of messages"),
     "report/methods.py": ("report/test_page.py", "a part of the page"),
+    "plots/certainty.py": ("report/test_certainty.py", "the report draws both"),
     "report/record.py": ("report/test_page.py", "a part of the page"),
     "report/sections.py": ("report/test_page.py", "a part of the page"),
     "report/words.py": ("report/test_page.py", "a part of the page"),

@@ -480,6 +480,12 @@ def _renamed(record: Mapping[str, Any]) -> dict[str, Any]:
     return {RENAMED.get(name, name): value for name, value in record.items()}
 
 
+def feature_certainty(model: SparsePCAModel, component: int) -> dict[int, dict[str, Any]]:
+    """Return what half samples say of the features of a component, by feature; empty for a fit without folds."""
+    told = model.facts.get("certainty")
+    return {each["feature"]: each for each in told["components"][component]["features"]} if told else {}
+
+
 def certainty_in_words(model: SparsePCAModel, component: int, most: int = 3) -> list[str]:
     """Return sentences on what half samples say of a component: stable features, near misses, stand-ins.
 

@@ -114,12 +114,11 @@ def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] 
 
 def _sureness(model: "SparsePCAModel", component: int) -> dict[int, tuple[str, str]]:
     """Return for each feature how often half samples select it, and the interval of its weight."""
-    told = model.facts.get("certainty")
-    if not told:
-        return {}
+    from fedspca.model import feature_certainty
+
     return {
-        each["feature"]: (f"{each['frequency']:.0%}", f"{each['interval'][0]:+.2f} to {each['interval'][1]:+.2f}")
-        for each in told["components"][component]["features"]
+        feature: (f"{each['frequency']:.0%}", f"{each['interval'][0]:+.2f} to {each['interval'][1]:+.2f}")
+        for feature, each in feature_certainty(model, component).items()
     }
 
 

@@ -16,6 +16,7 @@ from fedspca._version import __version__
 from fedspca.files import new_file, spreadsheet_safe
 from fedspca.model import DAMAGED, InvalidModel, SparsePCAModel
 from fedspca.report import methods, record, sections, words
+from fedspca.report.certainty import certainty
 from fedspca.report.markup import Markup, join, tag, void
 
 
@@ -105,6 +106,7 @@ def _parts(model: SparsePCAModel, scores: NDArray[np.float64] | None, classes: S
     related = [sections.correlation(model), sections.biplot(model, scores, classes)]
     every = [
         Part("components", "Components", components),
+        Part("certainty", "How sure it is", certainty(model) or Markup("")),
         Part("variance", "Variance captured and sparsity", sections.variance(model)),
         Part("relations", "How components and features relate", _side(related)),
         Part("sites", "How well it fits each site", sections.sites(model)),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.model import SparsePCAModel
+from fedspca.model import SparsePCAModel, feature_certainty
 from fedspca.plots.loadings import DRAWN, by_size, plot_biplot, plot_correlation, plot_loadings
 from fedspca.plots.record import plot_sites
 from fedspca.plots.theme import PAGE, inline_svg
@@ -69,6 +69,8 @@ def _weights(model: SparsePCAModel, number: int, order: list[int]) -> Markup:
     total = float(np.sum(weights**2))
     heads = [("Feature", False), ("Weight", True), ("Share", True)]
     heads += [] if known is None else [("With score", True)]
+    sure = feature_certainty(model, number)
+    heads += [("Selected", True), ("90 % interval", True)] if sure else []
     rows = []
     for j in order[:LISTED]:
         row = [
@@ -76,8 +78,15 @@ def _weights(model: SparsePCAModel, number: int, order: list[int]) -> Markup:
             (weights[j], f"{weights[j]:+.4f}"),
             (abs(weights[j]), f"{weights[j] ** 2 / total:.1%}"),
         ]
-        rows.append(row if known is None else [*row, (known[number, j], f"{known[number, j]:+.2f}")])
+        row += [] if known is None else [(known[number, j], f"{known[number, j]:+.2f}")]
+        rows.append([*row, *_sureness(sure[j])] if sure else row)
     return table(f"Features of component {number + 1}", heads, rows)
+
+
+def _sureness(told: dict[str, Any]) -> list[tuple[float, str]]:
+    """Return how often half samples select a feature, and the interval of its weight."""
+    low, high = told["interval"]
+    return [(told["frequency"], f"{told['frequency']:.0%}"), (low, f"{low:+.2f} to {high:+.2f}")]
 
 
 def variance(model: SparsePCAModel) -> Markup:
