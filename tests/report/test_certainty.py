@@ -29,7 +29,7 @@ def test_the_report_says_how_sure_each_weight_is(fitted):
         "Selected",
         "are stable",
         "by chance alone",
-        "chance, at most",
+        "the band that the same columns give",
         "Q²",
     ):
         assert words in html
