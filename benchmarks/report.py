@@ -27,8 +27,8 @@ counted among the sparse peers that must be slower. Parts may come from separate
 
 RIGHT = """\
 A fast answer is worth something where it is right: within a thousandth of the most variance that any method here
-explains with as many non-zeros. Every draw of every workload counts. Orthogonal loadings are held to what overlapping
-ones explain, which they cannot always reach."""
+explains with as many non-zeros. Every draw of every workload counts. Orthogonal loadings are compared with overlapping
+ones too, whose variance they cannot always reach."""
 
 
 def keep(part: str, rows: Sequence[dict[str, Any]], bars: Sequence[Bar], folder: Path = DOCS) -> None:

@@ -459,3 +459,27 @@ def test_the_share_of_missing_values_is_kept():
     model = SparsePCAModel.from_estimator(fitted)
     assert model.missing_share[1] == pytest.approx(np.isnan(rows[:, 1]).mean())
     assert model.facts["max_missing"] == 0.5
+
+
+def test_a_model_says_what_was_taken_out_before_the_fit(oblique):
+    adjusted = {"preparation": {"adjust": ["age", "bmi"]}, "covariate_variance": {"all": 0.3, "age": 0.2, "bmi": 0.05}}
+    assert replace(oblique, facts=adjusted).adjusted() == [
+        (
+            "Taken out of the features: age, bmi. Together they explain 30.0% of the variance; "
+            "each beyond the others: age 20.0%, bmi 5.0%."
+        )
+    ]
+    own = {"centre": "site", "scale_by": "site", "weight": "w", "site_weight": "equal"}
+    shares = {"before": 0.25, "after": 0.125}
+    assert replace(oblique, facts={"preparation": own, "between_sites": shares}).adjusted() == [
+        "Each site's rows were seen about its own mean, divided by its own spread.",
+        "Rows counted as often as their weights say.",
+        "Every site counted alike, however many rows it has.",
+        "25.0% of the variance lay between the sites' means before, and 12.5% after.",
+    ]
+    assert replace(oblique, facts={"preparation": {"centre": "site"}}).adjusted() == [
+        "Each site's rows were seen about its own mean."
+    ]
+    assert replace(oblique, facts={"between_sites": shares}).adjusted() == [
+        "25.0% of the variance lay between the sites' means."
+    ]

@@ -116,3 +116,20 @@ class TestJournal:
         (journal.folder / "000001.round").write_bytes(hashlib.sha256(content).digest() + content)
         with pytest.raises(InvalidCheckpoint, match=words):
             journal.kept(1, self.QUERY)
+
+    @pytest.mark.parametrize("fields", [{"query": 3, "numbers": [1, 2, 3]}, {"query": "x", "numbers": [1, 2]}])
+    def test_a_round_that_does_not_say_what_was_asked_or_answered_is_refused(self, journal, fields):
+        self.rewrite(journal, Message("round", {"number": 1, **fields}))
+        with pytest.raises(InvalidCheckpoint, match="does not say what was asked and answered"):
+            journal.kept(1, self.QUERY)
+
+    def test_a_state_that_is_no_message_is_refused(self, journal):
+        fields = {"number": 1, "query": query_hash(self.QUERY), "numbers": [1, 2, 3]}
+        self.rewrite(journal, Message("round", fields, {"after:state": np.arange(9, dtype=np.uint8)}))
+        with pytest.raises(InvalidCheckpoint, match=r"000001\.round"):
+            journal.kept(1, self.QUERY)
+
+    def rewrite(self, journal, message):
+        """Write a whole file with the right checksum, as no damage does."""
+        content = encode(message)
+        (journal.folder / "000001.round").write_bytes(hashlib.sha256(content).digest() + content)

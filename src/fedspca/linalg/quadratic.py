@@ -108,7 +108,7 @@ class DenseQuadratic(Quadratic):
         return float(np.vdot(w, product)), product
 
     def outer(self, half_way: HalfWay, rows: Index | None = None) -> Array:
-        """``Q w``, which half the way already is, or some rows of it."""
+        """``Q w``, or some rows of it. For a dense matrix :meth:`inner` has computed all of it already."""
         return half_way if rows is None else half_way[rows]
 
     def form(self, w: Array) -> tuple[Array, HalfWay]:

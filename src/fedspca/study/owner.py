@@ -57,7 +57,7 @@ min_sites = 3
 masking = true
 
 # Under masks, run the agreed study beside, and answer no question but its own. The last digits of what is computed
-# depend on the processor, so with unlike machines turn it off: questions are then held to their form only.
+# depend on the processor, so with unlike machines turn it off: then only the form of a question is checked.
 replay = true
 
 # How many questions a study may ask in all its runs, and about how many directions at once.
