@@ -128,6 +128,8 @@ class PenalisedTuning:
         Times that columns of the best point are exchanged, while that gains.
     columns : int
         Columns, the best beside the others, that are tried in the place of each; pairs of columns that are turned.
+    planes : int
+        Components up to which three times as many are: there are few pairs, and they are turned at once.
     basins : int
         Columns, the best alone, that are tried in the place of each.
     trials : int
@@ -169,6 +171,7 @@ class PenalisedTuning:
     steps: int = 40
     exchanges: int = 3
     columns: int = 2
+    planes: int = 3
     basins: int = 8
     trials: int = 60
     turns: int = 12
@@ -206,7 +209,7 @@ class PenalisedTuning:
             solved=part(self.solved, 3, min(1.0, (self.some / r) ** 2) * wide**0.5),
             steps=part(self.steps, 10, min(1.0, 1.5 * self.some / r)),
             exchanges=part(self.exchanges, 1),
-            columns=part(self.columns, 1),
+            columns=part(self.columns, 1) if r > self.planes else 3 * self.columns,
             basins=part(self.basins, 1),
             trials=part(self.trials, 6),
             turns=part(self.turns, 4, share),
