@@ -75,7 +75,7 @@ def test_no_release_is_free():
         noise.cost(9, 1e-60, 1.0, 30, 1)
     ledger = Ledger(Budget(1.0, 1e-6))
     for multiplier in (math.inf, 0.0, math.nan):
-        with pytest.raises(BudgetSpent, match="none is free"):
+        with pytest.raises(BudgetSpent, match="no release is free"):
             ledger.charge(Cost(multiplier, 0.0), "x", "q")
     assert epsilon_of([Cost(noise.MOST_NOISE, 0.0)] * 10**3, 1e-12) > 0
 

@@ -51,7 +51,7 @@ class Ledger:
 
     def _charge(self, cost: Cost, what: str, question: str, purpose: Purpose | None) -> None:
         if not 0 < cost.multiplier < math.inf:
-            raise BudgetSpent("nobody can say what this release costs, and none is free")
+            raise BudgetSpent("what this release costs is not known, and no release is free")
         try:
             self._log.verify()
         except BrokenLog as error:

@@ -1,6 +1,6 @@
 """What owners agreed to is what is run: one function of the agreement and of sums, for the coordinator and every site.
 
-The coordinator runs it to ask its questions. Every site runs it beside, and answers no others: see
+The coordinator runs it to ask its questions. Every site runs it too, and answers only the questions of its own run: see
 :mod:`fedspca.door.replay`.
 """
 

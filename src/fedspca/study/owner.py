@@ -56,7 +56,7 @@ min_sites = 3
 # Terms may leave only under masks, so that nobody sees more than the sum over all sites.
 masking = true
 
-# Under masks, run the agreed study beside, and answer no question but its own. The last digits of what is computed
+# Under masks, run the agreed study here too, and answer only what this run asks. The last digits of what is computed
 # depend on the processor, so with unlike machines turn it off: then only the form of a question is checked.
 replay = true
 
