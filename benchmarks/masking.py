@@ -31,6 +31,7 @@ AT_MOST = 3.0
 REPEATS = 7
 CHECKED_AT_MOST = 1.2
 DIRECTIONS = 14
+MANY, MANY_AT_MOST = 100, 2.0
 
 
 def main() -> None:
@@ -38,6 +39,7 @@ def main() -> None:
     _masks()
     for sites in (3, 10):
         _tags(sites)
+    _many()
     for settings in (SolverSettings(nonzero=12, path=False), SolverSettings(lam=190.0, path=False)):
         _replay(settings)
 
@@ -104,6 +106,21 @@ def _tags(count: int) -> None:
         f"with sums that sites check,\n{checked_time / bare:.2f} times that without ({1e3 * bare:.0f} ms); at most "
         f"{CHECKED_AT_MOST:g} times: {verdict}"
     )
+
+
+def _many() -> None:
+    """Time a round over many small sites: what all of them and the coordinator compute together."""
+    rng, d = np.random.default_rng(0), 830
+    federation = secure_federation([Site(f"site {k:03d}", rng.standard_normal((12, d))) for k in range(MANY)])
+    federation.sum(Query("moments"))
+    federation.sum(Query("deviations", {"mean": np.zeros(d)}))
+    frame = {"mean": np.zeros(d), "scale": np.ones(d), "removed": np.zeros((d, 0))}
+    directions = np.linalg.qr(rng.standard_normal((d, DIRECTIONS)))[0]
+    began = time.process_time()
+    federation.sum(Query("gram_product", {**frame, "directions": directions}, {"precision": "float64"}))
+    took = time.process_time() - began
+    verdict = "met" if took <= MANY_AT_MOST else "NOT MET"
+    print(f"A masked round over {MANY} sites in one process: {took:.1f} s; at most {MANY_AT_MOST:g} s: {verdict}")
 
 
 @contextmanager

@@ -14,7 +14,16 @@ from fedspca.masking.coding import BOUNDED, base_of, codings
 from fedspca.masking.fixed_point import Coding, Segment, Words, add_into
 from fedspca.masking.messages import KEYS, MASKED
 from fedspca.masking.party import own_key, pair_key, rows_of_bytes
-from fedspca.masking.secret_sharing import KEY, SEALED, BrokenSecret, derive, join, key_stream, public_key
+from fedspca.masking.secret_sharing import (
+    KEY,
+    SEALED,
+    BrokenSecret,
+    derive,
+    join,
+    key_stream,
+    public_key,
+    shared_secrets,
+)
 from fedspca.site.queries import QUERIES
 from fedspca.site.question import Query
 
@@ -82,8 +91,11 @@ def unmasked(
             continue
         if public_key(seed) != ready.keys[site]:
             raise BrokenSecret(f"The shares of the key of site {site!r} do not fit together.")
-        for other in survivors:  # they added or subtracted a mask that the lost site did not take away
-            mask = key_stream(pair_key(seed, ready.keys[other], site, other, context), len(total))
+        shared = shared_secrets(seed, (ready.keys[other] for other in survivors))
+        for other, secret in zip(
+            survivors, shared, strict=True
+        ):  # they have a mask that the lost site did not take away
+            mask = key_stream(pair_key(secret, site, other, context), len(total))
             add_into(total, mask, segments, subtract=other < site)
     return total
 

@@ -17,7 +17,7 @@ and the coordinator does not, so they can tell the sum that comes back from any 
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -42,15 +42,15 @@ from fedspca.masking.secret_sharing import (
     SEALED,
     SEED,
     BrokenSecret,
-    agreed_key,
     derive,
     key_stream,
     new_seed,
     public_key,
     seal,
-    split,
+    shared_secrets,
     unseal,
 )
+from fedspca.masking.shamir import shares_of
 from fedspca.masking.tags import fits, stamp
 from fedspca.site.errors import InvalidQuery, SiteRefusal
 from fedspca.site.queries import PRIVATE, QUERIES
@@ -119,13 +119,13 @@ class MaskingState:
     """What a site keeps between messages; none of it leaves as it stands."""
 
     seed: str  # of the key with which other sites seal letters to this one
-    peers: dict[str, str] = field(default_factory=dict)  # the others' such keys
+    peers: dict[str, str] = field(default_factory=dict)  # what this site shares with each other one, for such letters
     ready: dict[str, Any] = field(default_factory=dict)  # this site's secrets of the round to come
     held: dict[str, Any] = field(default_factory=dict)  # everyone's shares of the round that was answered
 
     def to_array(self) -> Bytes:
         """Return the state as bytes."""
-        return np.frombuffer(json.dumps(asdict(self)).encode(), np.uint8)
+        return np.frombuffer(json.dumps(vars(self)).encode(), np.uint8)
 
     @classmethod
     def from_array(cls, array: Bytes) -> "MaskingState":
@@ -165,10 +165,12 @@ def share(party: Party, state: MaskingState, message: Message) -> tuple[MaskingS
     names = _names(party, message, "sites")
     if not state.peers:
         certificates = _certificates(party, message, names)
-        peers = {site: certified_key(party, site, certificates[site]).hex() for site in names}
-        if peers[party.name] != public_key(bytes.fromhex(state.seed)).hex():
+        keys = {site: certified_key(party, site, certificates[site]) for site in names}
+        seed = bytes.fromhex(state.seed)
+        if keys[party.name] != public_key(seed):
             raise SiteRefusal(party.name, SHARES, "the key shown as this site's own is not.")
-        state = MaskingState(state.seed, peers)
+        shared = zip(names, shared_secrets(seed, keys.values()), strict=True)  # once a run: letters go in every round
+        state = MaskingState(state.seed, {site: secret.hex() for site, secret in shared})
     elif set(names) - set(state.peers):
         raise SiteRefusal(party.name, SHARES, "a site is named that was not there when keys were exchanged.")
     ready, arrays = _share_new_secrets(party, state, message.number("round"), names)
@@ -181,7 +183,7 @@ def _share_new_secrets(
     """Make the secrets of a round, and seal a share of each for every site, with this site's part of the tags' key."""
     seeds = {"own": new_seed(), "key": new_seed()}
     public, commitment = public_key(seeds["key"]), derive(seeds["own"], "commitment")
-    shares = zip(*(split(seeds[kind], party.threshold, len(names)) for kind in ("own", "key")), strict=True)
+    shares = zip(*shares_of([seeds["own"], seeds["key"]], party.threshold, len(names)), strict=True)
     part = new_seed()
     mine, sealed = "", []
     for site, pair in zip(names, shares, strict=True):
@@ -203,8 +205,7 @@ def _share_new_secrets(
 
 def _letter_key(party: Party, state: MaskingState, number: int, sender: str, receiver: str) -> bytes:
     other = receiver if sender == party.name else sender
-    own, theirs = bytes.fromhex(state.seed), bytes.fromhex(state.peers[other])
-    return agreed_key(own, theirs, *party.context, "letter", number, sender, receiver)
+    return derive(bytes.fromhex(state.peers[other]), *party.context, "letter", number, sender, receiver)
 
 
 def _about(party: Party, number: int, sender: str, receiver: str, public: bytes, commitment: bytes) -> bytes:
@@ -277,10 +278,10 @@ def add_masks(
 ) -> None:
     """Add to the vector this site's own mask and, with each other site, one that the other takes away again."""
     add_into(vector, key_stream(own_key(seeds["own"], context), len(vector)), segments)
-    for site, key in public.items():
-        if site != name:
-            mask = key_stream(pair_key(seeds["key"], key, name, site, context), len(vector))
-            add_into(vector, mask, segments, subtract=site < name)
+    others = [site for site in public if site != name]
+    for site, shared in zip(others, shared_secrets(seeds["key"], (public[site] for site in others)), strict=True):
+        mask = key_stream(pair_key(shared, name, site, context), len(vector))
+        add_into(vector, mask, segments, subtract=site < name)
 
 
 def masks_are_for(query: Query, codings: Mapping[str, Sequence[int]], present: Sequence[str]) -> str:
@@ -298,9 +299,9 @@ def own_key(seed: bytes, context: tuple[object, ...]) -> bytes:
     return derive(seed, *context, "own mask")
 
 
-def pair_key(seed: bytes, public: bytes, one: str, other: str, context: tuple[object, ...]) -> bytes:
-    """Return the key of the mask that two sites share: the first by name adds it, the second takes it away."""
-    return agreed_key(seed, public, *context, "pair mask", *sorted((one, other)))
+def pair_key(shared: bytes, one: str, other: str, context: tuple[object, ...]) -> bytes:
+    """Return the key of two sites' mask, from what they share: the first by name adds it, the second takes it away."""
+    return derive(shared, *context, "pair mask", *sorted((one, other)))
 
 
 def unmask(

@@ -1,4 +1,4 @@
-"""The cryptography of masking, each piece from a library: key agreement, key streams, sealed letters, shared secrets.
+"""The cryptography of masking: key agreement, key streams and sealed letters from a library, and shared secrets.
 
 X25519 and HKDF-SHA256 agree on keys, ChaCha20 stretches a key into a mask, ChaCha20-Poly1305 seals what one site sends
 to another through the coordinator, and Shamir's scheme splits a secret so that only enough sites together restore it.
@@ -7,12 +7,13 @@ Every secret is a seed of 128 bits from the operating system, as strong as the c
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedspca.masking.fixed_point import Words
+from fedspca.masking.shamir import secret_of, shares_of
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -46,13 +47,19 @@ def public_key(seed: bytes) -> bytes:
 
 def agreed_key(seed: bytes, public: bytes, *context: object) -> bytes:
     """Return the key on which the owner of a seed and the owner of a public key agree for one purpose."""
+    (shared,) = shared_secrets(seed, [public])
+    return derive(shared, *context)
+
+
+def shared_secrets(seed: bytes, others: Iterable[bytes]) -> list[bytes]:
+    """Return what the owner of a seed shares with the owner of each public key; keys are derived from it."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
+    private = _private(seed)
     try:
-        shared = _private(seed).exchange(X25519PublicKey.from_public_bytes(public))
+        return [private.exchange(X25519PublicKey.from_public_bytes(public)) for public in others]
     except ValueError:  # a point of small order, with which there is no secret
         raise BrokenSecret("a public key with which nothing secret can be agreed") from None
-    return derive(shared, *context)
 
 
 def _private(seed: bytes) -> "X25519PrivateKey":
@@ -94,16 +101,12 @@ def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes:
 
 def split(seed: bytes, threshold: int, parts: int) -> list[bytes]:
     """Return shares of a seed, of which any ``threshold`` restore it and fewer tell nothing."""
-    from Crypto.Protocol.SecretSharing import Shamir
-
-    return [bytes(share) for _, share in Shamir.split(threshold, parts, seed, ssss=False)]
+    return shares_of([seed], threshold, parts)[0]
 
 
 def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
     """Return the seed of which these are shares, by their number from 0."""
-    from Crypto.Protocol.SecretSharing import Shamir
-
     chosen = sorted(shares.items())[:threshold]
     if len(chosen) < threshold:
         raise BrokenSecret(f"{len(chosen)} shares, where {threshold} are needed")
-    return bytes(Shamir.combine([(number + 1, share) for number, share in chosen], ssss=False))
+    return secret_of(dict(chosen))
