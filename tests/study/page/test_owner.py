@@ -33,7 +33,7 @@ def test_it_shows_what_is_asked_who_takes_part_and_what_leaves(north):
 def test_the_owner_approves_with_the_phrase_and_withdraws(north):
     page, site, agreement = north
     page.act("approve", form(agreement, phrase=roster_phrase(agreement).upper().replace(" ", "  ")))
-    assert site.store.approved(agreement.hash) == agreement
+    assert site.store.approved(agreement.hash).hash == agreement.hash
     assert "You have approved" in page.parts()["decision"]
     page.act("withdraw", {})
     assert site.store.approved(agreement.hash) is None
