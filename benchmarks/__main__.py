@@ -15,6 +15,7 @@ from benchmarks import report
 MEASURED = ("machine", "threads", "sites", "passes", "growth", "large")
 PRINTED = (
     "adjusting",
+    "anomalies",
     "audit",
     "basins",
     "consensus",

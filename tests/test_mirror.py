@@ -33,6 +33,8 @@ ELSEWHERE = {
     "experiments/noniid_wdbc.py": ("cli/test_reproduce.py", "run whole, quickly, by the command"),
     "experiments/records.py": ("experiments/test_page.py", "the page is made of its records"),
     "experiments/sections.py": ("experiments/test_page.py", "a part of the page"),
+    "experiments/sections_literature.py": ("experiments/test_literature.py", "a part of the page"),
+    "experiments/stability.py": ("experiments/test_page.py", "its section and its numbers are on the page"),
     "experiments/sections_wdbc.py": ("experiments/test_page.py", "a part of the page"),
     "federation/base.py": ("contracts/federation.py", "every federation inherits the contract"),
     "federation/channel.py": ("federation/test_conversation.py", "a protocol, and a dictionary behind it"),

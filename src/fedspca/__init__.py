@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fedspca.federation import Aggregate, Federation, FederationError, LocalFederation, SchemaMismatch
     from fedspca.federation.private import Privacy, PrivateFederation
     from fedspca.federation.secure import SecureFederation, secure_federation
+    from fedspca.fit.detector import AnomalyDetector
     from fedspca.model import InvalidModel, SparsePCAModel
     from fedspca.site import InvalidData, InvalidQuery, Policy, Query, Site, SiteError, SiteRefusal
     from fedspca.solvers.exact.state import ExactState
@@ -23,6 +24,7 @@ __all__ = [
     "FASPCA",
     "FSSPCA",
     "Aggregate",
+    "AnomalyDetector",
     "Budget",
     "BudgetSpent",
     "ConstantFeatureWarning",
@@ -63,6 +65,7 @@ __getattr__, __dir__ = lazy_exports(
         "fedspca.federation": ("Aggregate", "Federation", "FederationError", "LocalFederation", "SchemaMismatch"),
         "fedspca.federation.private": ("Privacy", "PrivateFederation"),
         "fedspca.federation.secure": ("SecureFederation", "secure_federation"),
+        "fedspca.fit.detector": ("AnomalyDetector",),
         "fedspca.model": ("InvalidModel", "SparsePCAModel"),
         "fedspca.site": ("InvalidData", "InvalidQuery", "Policy", "Query", "Site", "SiteError", "SiteRefusal"),
         "fedspca.solvers.exact.state": ("ExactState",),

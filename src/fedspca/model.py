@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedspca._version import __version__
+from fedspca.anomaly import ScoresRows
 from fedspca.files import new_file, new_folder, spreadsheet_safe
 from fedspca.linalg.beside import NOTHING, Adjustment
 from fedspca.plots.methods import Drawable
@@ -43,7 +44,7 @@ class InvalidModel(ValueError):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SparsePCAModel(Drawable):
+class SparsePCAModel(ScoresRows, Drawable):
     """Sparse loadings with all that a transform, a table or a report needs.
 
     Attributes

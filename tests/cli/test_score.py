@@ -28,7 +28,7 @@ def test_score_marks_rows_that_the_components_do_not_explain(study):
 def test_the_threshold_is_boxs(study):
     from scipy.stats import chi2
 
-    from fedspca.cli.score import box_threshold
+    from fedspca.anomaly import box_threshold
 
     assert box_threshold(8.0, 16.0, 0.99) == pytest.approx(chi2.ppf(0.99, 8))  # chi-square has mean h, variance 2h
     with pytest.raises(ValueError, match="between 0 and 1"):

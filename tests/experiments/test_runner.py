@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from fedspca.experiments.runner import Task, rounded, run, thinned
 from fedspca.experiments.smoothing import smoothing_curve
@@ -12,6 +13,23 @@ def test_records_come_back_in_the_tasks_order_on_any_number_of_processes():
     assert alone == together
     assert [records[0]["mu"] for records in alone] == [1.0, 3.0, 2.0]
     assert len(seen) == 6
+
+
+def test_a_run_that_was_interrupted_goes_on_where_it_was(tmp_path):
+    tasks = [Task("x", smoothing_curve, {"mu": mu, "n_points": 3}) for mu in (1.0, 3.0, 2.0)]
+
+    def interrupted(task):
+        if task is tasks[1]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tasks, 1, interrupted, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {tasks[0].key, tasks[1].key}
+    (tmp_path / tasks[0].key).write_text('[{"mu": "kept"}]')  # so that it is seen that it is not run again
+    (tmp_path / tasks[1].key).write_text("[{")  # half a file is none
+    found = run(tasks, 1, lambda _: None, tmp_path)
+    assert [records[0]["mu"] for records in found] == ["kept", 3.0, 2.0]
+    assert tasks[0].key != Task("x", smoothing_curve, {"mu": 1.5, "n_points": 3}).key
 
 
 def test_rounding_reaches_every_number_and_leaves_the_rest():

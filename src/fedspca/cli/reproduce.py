@@ -10,7 +10,16 @@ import typer
 if TYPE_CHECKING:
     from fedspca.experiments.runner import Task
 
-NAMES = ("smoothing", "iid-synthetic", "iid-wdbc", "noniid-synthetic", "noniid-wdbc", "beside")
+NAMES = (
+    "smoothing",
+    "iid-synthetic",
+    "iid-wdbc",
+    "noniid-synthetic",
+    "noniid-wdbc",
+    "stability",
+    "beside",
+    "literature",
+)
 
 
 def reproduce(
@@ -20,11 +29,11 @@ def reproduce(
     ] = None,
     out: Annotated[Path, typer.Option(help="Where the page and its folder are written.")] = Path("reproduced"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few rounds and seeds: under a minute, to see it run.")
+        bool, typer.Option("--quick", help="Few rounds and seeds: under two minutes, to see it run.")
     ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to run on.")] = os.cpu_count() or 1,
 ) -> None:
-    """Run the paper's experiments, and write figures, numbers and a page."""
+    """Run the paper's experiments, and write figures, numbers and a page. An interrupted run goes on where it was."""
     if find_spec("matplotlib") is None:
         raise ValueError("Drawing figures needs matplotlib. Install it with: pip install 'fedspca[cli,reproduce]'")
     from rich.console import Console

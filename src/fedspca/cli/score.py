@@ -73,18 +73,11 @@ def _limit(model: "SparsePCAModel", threshold: float | None, level: float) -> fl
     errors = model.facts.get("row_errors")
     if errors is None:
         raise ValueError("This model does not say how large errors are. Name a threshold with --threshold.")
-    return box_threshold(float(errors["mean"]), float(errors["variance"]), level)
-
-
-def box_threshold(mean: float, variance: float, level: float) -> float:
-    """Return the quantile of errors with this mean and variance, as a scaled chi-square variable (Box 1954)."""
-    from scipy.stats import chi2
+    from fedspca.anomaly import box_threshold
 
     if not 0 < level < 1:
         raise ValueError(f"--level must be between 0 and 1. Got {level} instead.")
-    if variance <= 0 or mean <= 0:
-        return mean
-    return float(variance / (2 * mean) * chi2.ppf(level, 2 * mean**2 / variance))
+    return box_threshold(float(errors["mean"]), float(errors["variance"]), level)
 
 
 def _score(

@@ -205,4 +205,6 @@ DRAWINGS: dict[str, dict[str, Drawing]] = {
     "noniid-synthetic": {"noniid-alignment": draw_alignment},
     "noniid-wdbc": {"noniid-small-weights": draw_small_weights},
     "beside": {"beside": draw_beside},
+    "literature": {},
+    "stability": {},
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fedspca.experiments import sections, sections_wdbc
+from fedspca.experiments import sections, sections_literature, sections_wdbc
 from fedspca.experiments.records import SETTINGS, column, select, spread, table, values_of
 from fedspca.experiments.runner import QUICK_ROUNDS, Record
 
@@ -14,7 +14,9 @@ SECTIONS: Mapping[str, Section] = {
     "iid-wdbc": sections_wdbc.iid_wdbc,
     "noniid-synthetic": sections.noniid_synthetic,
     "noniid-wdbc": sections_wdbc.noniid_wdbc,
+    "stability": sections_wdbc.stability,
     "beside": sections.beside,
+    "literature": sections_literature.literature,
 }
 
 HEAD = """# The paper, reproduced
@@ -26,8 +28,8 @@ from run to run, so they stand apart, in the files that end in `-times.json`.
 The paper is *Federated Learning for Sparse Principal Component Analysis* (S. C. Ciou, P. J. Chen, E. Y. Tseng and
 Y.-J. Lee). Every experiment runs with
 
-- **the paper's settings**: ρ = 1000, random starts at each site, the Q factor at the end, FASPCA one loading at a time
-  with deflation; and
+- **the paper's settings**, those of `FASPCA.paper` and `FSSPCA.paper`: ρ = 1000, random starts at each site, local problems
+  solved, the Q factor at the end, FASPCA one loading at a time with deflation; and
 - **our defaults**: ρ = the sites' curvature, one common warm start, a finish that keeps zeros, FASPCA as a block.
 
 A figure such as 0.09 (0.08 to 0.10) is the mean over seeds with the smallest and the largest. Seeds count from 0 or 1 and
@@ -47,7 +49,8 @@ So that coincidence is how we read the paper, not evidence for it. Experiment 3 
 what happens otherwise. |
 | K, where it is not stated | 10; Table I has 1, 3, 5 and 10 | λ₁ counts once a site, so FSSPCA solves another problem \
 for each K. |
-| steps of a worker's line search | 5 steps, Armijo | The paper names Armijo and strong Wolfe and no number of steps. |
+| steps of a worker's line search | strong Wolfe, until the gradient is 10⁻⁸ of the first, 1000 at most | Algorithm 1 \
+has the argmin; no number of steps is named. `FSSPCA.paper` has these settings ([notation.md](notation.md)). |
 | alignment of workers | average of absolute cosines over pairs of workers, loading by loading | As the paper \
 says. It needs each worker's loadings, which a simulation can read; a fit's own `alignment` is signed and comes from sums. |
 | reconstruction error | ‖A − Azzᵀ‖, not squared, every column centred and divided by its standard deviation | \
@@ -64,9 +67,20 @@ are not the
 """
 
 
+OLDER = """
+> **Older numbers.** In the sections on {names} the rows of FSSPCA with the paper's settings were made by an earlier version,
+> in which a worker took five Armijo steps a round instead of solving its problem. `fedspca reproduce NAME --out docs` makes
+> them again; it takes hours of one core, and an interrupted run goes on where it was. What the text says of these rows may not
+> hold then.
+"""
+WITH_FSSPCA = ("iid-synthetic", "iid-wdbc", "noniid-synthetic", "noniid-wdbc")
+
+
 def render(numbers: Mapping[str, Record]) -> str:
     """Write the page, with a section for each experiment that there are numbers of."""
     quick = QUICK if any(found["quick"] for found in numbers.values()) else ""
+    older = [name for name, found in numbers.items() if name in WITH_FSSPCA and not found.get("solved")]
+    quick += OLDER.format(names=", ".join(older)) if older else ""
     parts = [SECTIONS[name](found["records"]).strip() for name, found in numbers.items()]
     return "\n\n".join([(HEAD + quick).strip(), *parts]) + "\n"
 

@@ -8,14 +8,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fedspca.experiments import beside, iid_synthetic, iid_wdbc, noniid_synthetic, noniid_wdbc, smoothing
+from fedspca.experiments import (
+    beside,
+    iid_synthetic,
+    iid_wdbc,
+    literature,
+    noniid_synthetic,
+    noniid_wdbc,
+    smoothing,
+    stability,
+)
 from fedspca.experiments.runner import Record, Task, rounded, run
 
 EXPERIMENTS: dict[str, ModuleType] = {
-    module.NAME: module for module in (smoothing, iid_synthetic, iid_wdbc, noniid_synthetic, noniid_wdbc, beside)
+    module.NAME: module
+    for module in (smoothing, iid_synthetic, iid_wdbc, noniid_synthetic, noniid_wdbc, stability, beside, literature)
 }
 FOLDER = "reproduction"
 PAGE = "reproduction.md"
+UNDER_WAY = "under-way"  # results of a reproduction that has not ended
 
 
 def plan(names: Iterable[str] = (), *, quick: bool = False) -> list[Task]:
@@ -37,8 +48,9 @@ def reproduce(
 ) -> list[Path]:
     """Run the experiments and write what they found under ``out``.
 
-    Nothing is written before all have run. Numbers of experiments that were not run now, and are in ``out`` from
-    before, keep their place on the page.
+    Each run's result is kept in ``out`` as it ends, so that an interrupted reproduction goes on where it was; the page
+    and its numbers are written when all have run. Numbers of experiments that were not run now, and are in ``out``
+    from before, keep their place on the page.
 
     Returns
     -------
@@ -48,10 +60,17 @@ def reproduce(
     tasks = plan(names, quick=quick)
     folder = out / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    found = collect(tasks, run(tasks, jobs, done))
+    keep = folder / UNDER_WAY
+    keep.mkdir(exist_ok=True)
+    found = collect(tasks, run(tasks, jobs, done, keep))
     times = {name: _times(records) for name, records in found.items()}
     numbers = {**read_numbers(folder), **{name: _numbers(records, quick) for name, records in found.items()}}
-    return publish(numbers, out, changed=tuple(found), times=times)
+    written = publish(numbers, out, changed=tuple(found), times=times)
+    for task in tasks:
+        (keep / task.key).unlink(missing_ok=True)
+    if not any(keep.iterdir()):
+        keep.rmdir()
+    return written
 
 
 def collect(tasks: Sequence[Task], results: Sequence[list[Record]]) -> dict[str, list[Record]]:
@@ -65,11 +84,11 @@ def collect(tasks: Sequence[Task], results: Sequence[list[Record]]) -> dict[str,
 def _numbers(records: list[Record], quick: bool) -> Record:
     """What must come out the same each time: all but the seconds."""
     kept = [{key: value for key, value in record.items() if key != "seconds"} for record in records]
-    return {"quick": quick, "records": rounded(kept)}
+    return {"quick": quick, "solved": True, "records": rounded(kept)}
 
 
 def _times(records: list[Record]) -> list[Record]:
-    names = ("what", "row", "method", "setting", "seed", "n_sites", "seconds")
+    names = ("what", "row", "method", "data", "setting", "seed", "n_sites", "seconds")
     return [rounded({n: r[n] for n in names if n in r}, 3) for r in records if "seconds" in r]
 
 

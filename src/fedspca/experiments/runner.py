@@ -1,18 +1,27 @@
 """Run independent tasks on several processes and bring their numbers back in order."""
 
+import json
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from fedspca.files import new_file
+
 Record: TypeAlias = dict[str, Any]
 
+CODE = ("linalg", "site", "federation", "solvers", "estimators", "literature")
+DIGITS = 17  # as many as a float has
 QUICK_ROUNDS = 5  # a quick run shows that everything runs; its numbers mean nothing
 
 
@@ -28,19 +37,60 @@ class Task:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     cost: float = 1.0
 
+    @property
+    def key(self) -> str:
+        """The name of the file that keeps its result: of what is run, and by which code."""
+        module = Path(sys.modules[self.function.__module__].__file__ or "").read_bytes()
+        what = (
+            f"{self.function.__module__}.{self.function.__qualname__} {sorted(self.arguments.items())!r} {code_hash()}"
+        )
+        return f"{self.experiment}-{sha256(what.encode() + module).hexdigest()[:24]}.json"
+
     def __call__(self) -> list[Record]:
         """Run it, on one BLAS thread: the same bits on any number of processes."""
         with threadpool_limits(1):
             return self.function(**self.arguments)
 
 
-def run(tasks: Sequence[Task], jobs: int, done: Callable[[Task], object]) -> list[list[Record]]:
-    """Run the tasks on ``jobs`` processes, call ``done`` as each ends, and return their records in the tasks' order."""
-    results: list[list[Record] | None] = [None] * len(tasks)
-    for number, records in _finished(tasks, jobs):
-        results[number] = records
+def run(
+    tasks: Sequence[Task], jobs: int, done: Callable[[Task], object], keep: Path | None = None
+) -> list[list[Record]]:
+    """Run the tasks on ``jobs`` processes, call ``done`` as each ends, and return their records in the tasks' order.
+
+    Each result is written to the folder ``keep`` as its task ends. A task of which there is one, by the same code, is
+    not run again: so an interrupted run goes on where it was.
+    """
+    results: dict[int, list[Record]] = {}
+    for number, task in enumerate(tasks):
+        if keep is not None and (kept := _kept(keep / task.key)) is not None:
+            results[number] = kept
+            done(task)
+    left = [number for number in range(len(tasks)) if number not in results]
+    for place, records in _finished([tasks[number] for number in left], jobs):
+        number = left[place]
+        results[number] = rounded(records, DIGITS)
+        if keep is not None:
+            with new_file(keep / tasks[number].key) as draft:
+                draft.write_text(json.dumps(results[number]), encoding="utf-8")
         done(tasks[number])
-    return [records for records in results if records is not None]
+    return [results[number] for number in range(len(tasks))]
+
+
+def _kept(path: Path) -> list[Record] | None:
+    """What an earlier run found, if it is there and whole."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, list) else None
+
+
+@cache
+def code_hash() -> str:
+    """The code that numbers depend on: other code may give others."""
+    root = Path(__file__).parents[1]
+    files = sorted(path for folder in CODE for path in (root / folder).rglob("*.py"))
+    return sha256(b"".join(path.read_bytes() for path in [*files, root / "metrics.py"])).hexdigest()[:16]
 
 
 def _finished(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, list[Record]]]:

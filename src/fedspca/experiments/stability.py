@@ -1,0 +1,76 @@
+"""FSSPCA with every choice of the paper: how the objective swings with and without smoothing, and how chaotic it is."""
+
+import warnings
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from fedspca.estimators import FSSPCA
+from fedspca.experiments.data import sites_in_order, standardised, wdbc_star
+from fedspca.experiments.runner import Record, Task
+from fedspca.experiments.watch import SimulatedFederation
+from fedspca.site import Query
+
+Array = NDArray[np.float64]
+
+NAME = "stability"
+ROUNDS, LAST = 60, 20
+MOVED = 1e-15  # by how much a start is moved: a rounding error
+
+
+@cache
+def _rows() -> Array:
+    return standardised(wdbc_star(1).rows)
+
+
+class Remembering(SimulatedFederation):
+    """Sites whose consensus is written down by round."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.consensus: list[Array] = []
+
+    def sum(self, query: Query) -> Any:
+        """Ask every site, and note what was broadcast."""
+        if query.name == "fsspca_step":
+            self.consensus.append(query.arrays["z"])
+        return super().sum(query)
+
+
+def _fitted(n_sites: int, rounds: int, **given: Any) -> tuple[FSSPCA, list[Array]]:
+    federation = Remembering(_rows(), sites_in_order(len(_rows()), n_sites))
+    few = {} if rounds == ROUNDS else {"local_steps": 5}  # a quick run shows that everything runs
+    model = FSSPCA.paper(2, max_rounds=rounds, **few, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit_federation(federation)
+    return model, federation.consensus
+
+
+def swing_run(lam1: float, n_sites: int, rounds: int = ROUNDS) -> list[Record]:
+    """Swing of the objective over the last rounds, with λ2 = 30."""
+    model, _ = _fitted(n_sites, rounds, lam1=lam1, lam2=30)
+    objectives = [record.objective for record in model.history_ if record.query == "fsspca_step"]
+    tail = [float(value) for value in objectives[-LAST:] if value is not None]
+    common = {"what": "swing", "lam1": lam1, "n_sites": n_sites, "n_rounds": len(objectives)}
+    return [{**common, "swing": max(tail) - min(tail)}]
+
+
+def chaos_run(n_sites: int, rounds: int = ROUNDS) -> list[Record]:
+    """Distance by round between two runs whose starts differ by a rounding error."""
+    start = np.linalg.qr(np.random.default_rng(0).standard_normal((_rows().shape[1], 2)))[0]
+    moved = start.copy()
+    moved[0] += MOVED
+    courses = [_fitted(n_sites, rounds, lam1=10, lam2=190, init=w.T)[1] for w in (start, moved)]
+    apart = [float(np.linalg.norm(a - b)) for a, b in zip(*courses, strict=False)]
+    return [{"what": "chaos", "n_sites": n_sites, "moved": MOVED, "apart": apart[:: max(1, rounds // 12)] + apart[-1:]}]
+
+
+def tasks(*, quick: bool) -> list[Task]:
+    """All runs; a quick one has few rounds."""
+    rounds = 3 if quick else ROUNDS
+    swings = [Task(NAME, swing_run, {"lam1": lam1, "n_sites": 1, "rounds": rounds}, 20.0) for lam1 in (0, 10)]
+    return [*swings, Task(NAME, chaos_run, {"n_sites": 3, "rounds": rounds}, 60.0)]
