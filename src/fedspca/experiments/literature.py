@@ -174,8 +174,9 @@ def _fits(about: Method, given: Data) -> Iterator[tuple[Any, int]]:
 
 
 def tasks(*, quick: bool) -> list[Task]:
-    """Every method on every data set; a quick run has the two smallest."""
+    """Every method on every data set; a quick run has the smallest, and the methods that take no penalty."""
     names = ("diabetes",) if quick else DATA
+    chosen = [method for method, about in METHODS.items() if not (quick and about.small)]
     return [
-        Task(NAME, run, {"method": method, "name": name}, 0.2 if quick else 3.0) for name in names for method in METHODS
+        Task(NAME, run, {"method": method, "name": name}, 0.2 if quick else 3.0) for name in names for method in chosen
     ]
