@@ -150,3 +150,8 @@ def test_common_features_are_those_of_every_site_with_the_same_type():
 def test_near_names_are_asked_about_by_their_letters_alone(missing, extra, asked):
     told = Difference("south", missing=(missing,), extra=(extra,)).sentences("north")
     assert any(f"{extra!r} for {missing!r} meant?" in sentence for sentence in told) == asked
+
+
+def test_a_schema_without_some_names_keeps_the_others_in_order():
+    whole = Schema(("age", "sex", "bmi"), ("number", "category", "number"))
+    assert whole.without(["sex"]) == Schema(("age", "bmi"), ("number", "number"))
