@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check fuzz model mutants drill drill-net walk bench wheel wheelhouse installs lowest clean
+.PHONY: docs demo test check fuzz model mutants drill drill-net walk bench wheel wheelhouse installs lowest clean
 
 demo: .venv/.report
 	$(BIN)/python -m fedspca.demo build/demo.html
@@ -50,6 +50,11 @@ walk: .venv/.test
 # Parts of it: make bench WHICH="machine W1 W4". One BLAS thread, so that ratios do not hang on how work is split.
 bench: .venv/.bench
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks $(WHICH)
+
+# The documentation as a site, in build/docs; every example of the gallery is run, and any warning ends it.
+docs: .venv/.test
+	$(PIP) install -c constraints.txt --group docs
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 # The wheel, built, installed into an environment of its own, and run away from the repository.
 wheel: .venv/.check

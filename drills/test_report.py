@@ -2,13 +2,10 @@
 
 import base64
 import re
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -23,15 +20,6 @@ from fedspca.fit.inputs import SHOWN_ALONE
 from fedspca.model import SparsePCAModel
 from fedspca.report import write_report
 
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 SIZES = {"wide": 1280, "narrow": 375}
 EVIL = "</script><script>document.title='broken'</script><img src=x onerror=alert(1)>"
 
@@ -54,18 +42,6 @@ def page(tmp_path_factory):
     file = tmp_path_factory.mktemp("report") / "report.html"
     write_report(model, file, scores=model.transform(data.rows[:100]))
     return file
-
-
-@pytest.fixture(scope="session")
-def browser():
-    options = webdriver.ChromeOptions()
-    with tempfile.TemporaryDirectory() as profile:
-        for flag in (*FLAGS, f"--user-data-dir={profile}"):
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
-        yield driver
-        driver.quit()
 
 
 @pytest.fixture(params=[(size, scheme) for size in SIZES for scheme in ("light", "dark")], ids="-".join)

@@ -1,3 +1,5 @@
+import json
+
 import pandas as pd
 import pytest
 
@@ -25,3 +27,11 @@ def test_path_says_which_settings_of_a_file_it_does_not_use(study):
     ran = fedspca("path", "fit.toml", "--grid", "2,3")
     assert ran.code == 0
     assert "not used: nonzero" in ran.err
+
+
+def test_a_path_and_a_fit_tell_the_same_of_the_same_sparsity(study):
+    files = ("north.csv", "south.parquet")
+    (point,) = json.loads(fedspca("path", *files, "-r", "2", "--grid", "3", "--json").out)["points"]
+    fitted = json.loads(fedspca("fit", *files, "-r", "2", "--nonzero", "3", "--no-path", "--json").out)
+    assert point["explained"] == pytest.approx(fitted["captured_ratio"], rel=1e-9)
+    assert fitted["captured_ratios"][-1] == fitted["captured_ratio"]
