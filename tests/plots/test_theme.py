@@ -1,8 +1,9 @@
+import altair as alt
 import pytest
 
 from fedspca import ExactSPCA, SparsePCAModel
 from fedspca.plots import save_chart
-from fedspca.plots.theme import PAGE, inline_svg
+from fedspca.plots.theme import PAGE, data, inline_svg, specification
 from fedspca.plots.variance import plot_scree
 from helpers.study_files import make_rows
 
@@ -29,3 +30,10 @@ def test_within_a_page_colours_are_the_pages_and_nothing_is_styled(model):
     assert "var(--plus)" in drawn
     assert "style=" not in drawn
     assert "#1f63b5" not in drawn
+
+
+def test_characters_that_xml_forbids_are_replaced_before_the_converter_sees_them():
+    names = ["\x1b[31mred", "\x00\ud800", "naïve β\t≤ 3", "😀"]
+    part = specification(alt.Chart(data([{"name": name} for name in names])).mark_bar(tooltip=names[0]))
+    assert [row["name"] for row in part["data"]["values"]] == ["�[31mred", "��", *names[2:]]
+    assert part["mark"]["tooltip"] == "�[31mred"

@@ -17,6 +17,7 @@ WIDTH, HEIGHT = 300, 210
 ENLARGED = 1.15  # on a page with room; on a phone a chart shrinks to its column
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, Noto Sans, Liberation Sans, sans-serif"
 MARGINS = {"left": 16, "right": 16, "top": 5, "bottom": 5}  # a reader's type may be wider than was measured
+NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FORMATS = (".svg", ".png", ".pdf", ".html", ".json")
 
 
@@ -69,11 +70,27 @@ def data(rows: Rows) -> Any:
     return altair().Data(values=rows)
 
 
+def specification(chart: Any) -> Any:
+    """Return a chart as Vega-Lite, without the characters that XML forbids.
+
+    The converter ends the whole process at the first of them, and names of features may hold any character.
+    """
+    return _printable(chart.to_dict())
+
+
+def _printable(part: Any) -> Any:
+    if isinstance(part, str):
+        return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", part)
+    if isinstance(part, dict):
+        return {_printable(key): _printable(value) for key, value in part.items()}
+    return [_printable(value) for value in part] if isinstance(part, list) else part
+
+
 def chart_svg(chart: Any) -> str:
     """Return a chart as SVG."""
     import vl_convert
 
-    return str(vl_convert.vegalite_to_svg(chart.to_dict()))
+    return str(vl_convert.vegalite_to_svg(specification(chart)))
 
 
 def inline_svg(chart: Any, label: str) -> str:
@@ -110,7 +127,7 @@ def save_chart(chart: Any, path: str | Path) -> None:
 def _as_bytes(chart: Any, kind: str) -> bytes:
     import vl_convert
 
-    spec = chart.to_dict()
+    spec = specification(chart)
     if kind == ".png":
         return bytes(vl_convert.vegalite_to_png(spec, scale=2))
     if kind == ".pdf":
