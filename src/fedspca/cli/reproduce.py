@@ -33,7 +33,10 @@ def reproduce(
     ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to run on.")] = os.cpu_count() or 1,
 ) -> None:
-    """Run the paper's experiments, and write figures, numbers and a page. An interrupted run goes on where it was."""
+    """Run the paper's experiments, and write figures, numbers and a page.
+
+    An interrupted run goes on where it was.
+    """
     if find_spec("matplotlib") is None:
         raise ValueError("Drawing figures needs matplotlib. Install it with: pip install 'fedspca[cli,reproduce]'")
     from rich.console import Console

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from fedspca.literature.base import Covariance, Literature
+from fedspca.site.preparation import Preparation
 from fedspca.solvers.rounds import Round
 from fedspca.solvers.warm_start import leading_subspace
 
@@ -86,6 +87,7 @@ class PAST(Literature):
         self._stream = w, p
         self.components_ = np.linalg.qr(w)[0].T
         self.mean_, self.scale_ = np.zeros(d), np.ones(d)
+        self.preparation_, self.adjustment_ = Preparation(), None
         self.n_components_ = r
         return self
 
