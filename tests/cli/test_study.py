@@ -126,6 +126,7 @@ class TestCommands:
         run("study", "init", "heart", "--sites", "east,north,south", "--port", "4433")
         said = run("study", "start", "heart", "--show")
         for words in (
+            "env FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1",
             "flower-superlink",
             "--enable-supernode-auth",
             "--disable-runtime-dependency-installation",

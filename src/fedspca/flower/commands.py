@@ -21,6 +21,8 @@ from pathlib import Path
 from fedspca.flower.certificates import Certificates
 
 LOOPBACK = "127.0.0.1"
+# what keeps Flower and Ray from reporting to anyone
+SILENT = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 TASK_POLL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"
 TASK_POLL_SECONDS = 0.2  # how often a site's launcher asks for work; Flower's default is a second, for every message
 
@@ -37,9 +39,7 @@ def environment(home: Path) -> dict[str, str]:
     return kept | {
         "PATH": os.pathsep.join(filter(None, [programs, os.environ.get("PATH")])),
         "FLWR_HOME": str(home),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "RAY_USAGE_STATS_ENABLED": "0",
+        **SILENT,
         TASK_POLL: str(TASK_POLL_SECONDS),
         "PYTHONUNBUFFERED": "1",
     }
@@ -110,8 +110,8 @@ def executor_command(
 
 
 def shown(command: Sequence[str]) -> str:
-    """A command as a person would type it."""
-    return shlex.join(command)
+    """A command as a person would type it, with the settings that keep it from reporting to anyone."""
+    return shlex.join(["env", *(f"{name}={value}" for name, value in SILENT.items()), *command])
 
 
 def free_port(host: str = LOOPBACK) -> int:
