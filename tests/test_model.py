@@ -9,7 +9,16 @@ import pandas as pd
 import pytest
 
 from fedspca import FASPCA, ExactSPCA, __version__
-from fedspca.model import InvalidModel, SparsePCAModel, _plain
+from fedspca.linalg.beside import NOTHING
+from fedspca.model import (
+    InvalidModel,
+    SparsePCAModel,
+    _plain,
+    certainty_in_words,
+    feature_certainty,
+    replace_preparation,
+)
+from fedspca.site.preparation import Own, Preparation, own_view
 from helpers.study_files import NAMES, frame, make_rows
 
 
@@ -483,3 +492,111 @@ def test_a_model_says_what_was_taken_out_before_the_fit(oblique):
     assert replace(oblique, facts={"between_sites": shares}).adjusted() == [
         "25.0% of the variance lay between the sites' means."
     ]
+    some = {"preparation": {"adjust": ["age", "bmi"]}, "covariate_variance": {"all": 0.3, "age": 0.2}}
+    assert replace(oblique, facts=some).adjusted()[0].endswith("each beyond the others: age 20.0%.")
+
+
+def test_rows_are_seen_about_their_sites_own_mean_and_spread(oblique):
+    rows = np.random.default_rng(5).standard_normal((9, 6)) * 3 + 7
+    own = Own(np.full(6, 7.0), np.full(6, 4.0))
+    expected = ((rows - 7.0) / 4.0 - oblique.mean) / oblique.scale
+    assert np.allclose(oblique.standardised(rows, own=own), expected)
+    facts = {"max_missing": 0.2, "preparation": {"centre": "site", "scale_by": "site"}}
+    made = replace(oblique, facts=facts)
+    assert np.allclose(made.standardised(rows, own=own), expected)
+    rows[1, 2] = np.nan  # of these rows themselves where nothing else is given, and of the values that are there
+    own = own_view(rows, NOTHING, Preparation(centre="site", scale="site"), missing=True)
+    assert np.allclose(own.scale, np.nanstd(rows, axis=0, ddof=1))
+    expected = ((rows - np.nanmean(rows, axis=0)) / own.scale - oblique.mean) / oblique.scale
+    assert np.allclose(made.standardised(rows), np.where(np.isnan(rows), 0.0, expected))
+
+
+def test_all_covariates_that_were_taken_out_are_named(oblique):
+    adjustment = {"covariate_mean": np.zeros(2), "coefficients": np.zeros((2, 6))}
+    made = replace(oblique, facts={"preparation": {"adjust": ["age", "bmi"]}}, **adjustment)
+    with pytest.raises(ValueError, match="took out age, bmi: new rows need"):
+        made.transform(np.zeros((2, 6)))
+
+
+def test_how_rows_were_weighted_is_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    x, about = rng.standard_normal((60, 5)), pd.DataFrame({"sex": ["F", "M"] * 30})
+    fitted = ExactSPCA(2, n_nonzero=2).fit(
+        x, sites=np.arange(60) % 3, covariates=about, sample_weight=rng.uniform(1, 2, 60)
+    )
+    model = SparsePCAModel.from_estimator(fitted)
+    usual = {"adjust": ["sex"], "levels": {"sex": ["F", "M"]}, "centre": "joint", "scale_by": "joint"}
+    assert model.facts["preparation"] == {**usual, "weight": "weight", "site_weight": "rows"}
+    model = SparsePCAModel.from_estimator(fitted, covariate_variance=fitted.covariate_variance_)
+    model.save(tmp_path / "model")
+    again = SparsePCAModel.load(tmp_path / "model").to_estimator()
+    assert again.covariate_variance_ == fitted.covariate_variance_ != {}
+    settings = {"site_weight": "equal", "centre": "site", "scale_by": "site"}
+    equal = ExactSPCA(2, n_nonzero=2).fit(x, sites=np.arange(60) % 3, **settings)
+    model = SparsePCAModel.from_estimator(equal)
+    assert model.facts["preparation"] == {"adjust": [], "levels": {}, "weight": None, **settings}
+    assert model.facts["weight_factor"] == model.to_estimator().weight_factor_ == equal.weight_factor_ != 1.0
+
+
+def test_what_a_fit_found_is_kept_under_its_name(fitted, saved):
+    model = SparsePCAModel.load(saved)
+    assert model.facts["converged"] is fitted.converged_ is True
+    assert model.facts["spread"] == fitted.spread_.tolist()
+    assert not {"callbacks", "verbose"} & set(model.facts["estimator"]["params"])
+    again = model.to_estimator()
+    assert np.array_equal(again.spread_, fitted.spread_)
+    assert [record.seconds for record in again.history_] == [0.0] * fitted.n_rounds_
+    assert (again.weight_factor_, again.covariate_variance_) == (1.0, {})
+    without = SparsePCAModel.from_estimator(fitted)
+    del without.facts["spread"]
+    assert without.to_estimator() is not None
+
+
+def test_facts_that_make_no_estimator_are_told(oblique):
+    with pytest.raises(InvalidModel, match=r"facts of this model make no estimator \(KeyError\)"):
+        oblique.to_estimator()
+
+
+def test_only_numbers_are_written(oblique, tmp_path):
+    with pytest.raises(ValueError, match="Object arrays"):
+        replace(oblique, mean=np.array([print] * 6, dtype=object)).save(tmp_path / "model")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        replace(oblique, facts={"gap": np.nan}).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_preparation_is_replaced_in_part(oblique):
+    made = replace(oblique, facts={"note": 1, "preparation": {"adjust": ["age"], "centre": "site"}})
+    changed = replace_preparation(made, centre="joint")
+    assert changed.facts == {"note": 1, "preparation": {"adjust": ["age"], "centre": "joint"}}
+    assert made.facts["preparation"]["centre"] == "site"
+    assert replace_preparation(oblique, centre="site").facts == {"preparation": {"centre": "site"}}
+
+
+def test_what_half_samples_say_is_told_in_words(oblique):
+    """Features a, b and c have no weight in the first component; d, e and f have one."""
+    frequencies = {0: 0.2, 1: 0.4, 2: 0.3, 3: 0.95, 4: 0.9, 5: 0.5}
+    features = [{"feature": j, "frequency": share, "stable": share >= 0.9} for j, share in frequencies.items()]
+    stand_ins = [[3, 1, 0.876], [4, 2, -0.7], [5, 0, 0.6], [5, 1, 0.5]]
+    about = {"features": features, "threshold": 0.9, "false_selections": 0.125, "stand_ins": stand_ins}
+    empty = {"features": features[3:], "threshold": 0.9, "false_selections": 0.125, "stand_ins": []}
+    model = replace(oblique, facts={"certainty": {"components": [about, empty, empty]}})
+    first = [
+        "2 feature(s) are stable: at least 90% of the half samples select them.",
+        "At most 0.12 of these would be expected by chance alone.",
+    ]
+    assert certainty_in_words(model, 0) == [
+        *first,
+        "Not selected, but in some half samples: b (40%), c (30%), a (20%).",
+        "b stands in for d in some half samples (correlation 0.88).",
+        "c stands in for e in some half samples (correlation -0.70).",
+        "a stands in for f in some half samples (correlation 0.60).",
+    ]
+    assert certainty_in_words(model, 0, most=1)[2:] == [
+        "Not selected, but in some half samples: b (40%).",
+        "b stands in for d in some half samples (correlation 0.88).",
+    ]
+    assert certainty_in_words(model, 1) == first  # nothing missed, nothing that stands in
+    assert feature_certainty(model, 0)[3] == features[3]
+    assert certainty_in_words(oblique, 0) == []
+    assert feature_certainty(oblique, 0) == {}

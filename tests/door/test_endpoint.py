@@ -1,5 +1,8 @@
+import errno
 import json
+import logging
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +11,14 @@ from hypothesis import strategies as st
 
 from fedspca import Policy, Site
 from fedspca.door.endpoint import Endpoint
-from fedspca.door.store import FolderStore
+from fedspca.door.replay import Replays
+from fedspca.door.store import FolderStore, MemoryStore
+from fedspca.letters.audit import START
 from fedspca.letters.identity import Identity, signed_payload
+from fedspca.letters.protocol import introduction
 from fedspca.letters.wire import Message, decode, encode
+from fedspca.site.errors import InvalidData
+from fedspca.site.question import Query
 from helpers.door import FRAME, RUN, D, letter, reply, rows
 from helpers.letters import COORDINATOR, KEYS, agreement_for, doors
 
@@ -176,8 +184,6 @@ def test_what_was_not_agreed_is_not_answered():
 
 def test_no_number_of_rows_travels_before_an_owner_approves():
     """A refusal that depended on what was proposed could be asked until it told how many rows there are."""
-    from dataclasses import replace
-
     site = Site("north", rows(n=37))
     door = doors([site])["north"]
     said = set()
@@ -219,3 +225,411 @@ def test_a_policy_made_stricter_after_the_approval_counts(tmp_path):
         door = Endpoint(Site("north", rows(), policy=policy), KEYS[0], COORDINATOR.public, store)
         door.study = agreement.hash
         assert reply(door).kind == kind
+
+
+# -- what the log says, and what a reply says of itself ----------------------------------------------------------------
+
+
+def last(door):
+    return list(door.audit.lines())[-1]
+
+
+def sent(door, message, signer=COORDINATOR):
+    """The reply to a message with exactly these fields."""
+    return decode(signed_payload(door.handle(signer.sign(encode(message))), door.identity.public, "the site"))
+
+
+def test_the_log_and_the_reply_name_the_question(door):
+    asked = letter(door)
+    first = door.handle(asked)
+    answer = decode(signed_payload(first, door.identity.public, "the site"))
+    heading = {"study": door.study, "run": RUN, "round": 1}
+    assert answer.fields == {**heading, "query": "moments", "sender": "north", "log": START}
+    line = last(door)
+    assert {name: line[name] for name in ("kind", "query", *heading)} == {"kind": "ask", "query": "moments", **heading}
+    assert (line["reply"], line["bytes_in"]) == ("terms", len(asked))
+    assert len(line["digest"]) == 64
+    head = door.audit.head
+    assert reply(door, number=2).fields["log"] == head
+    refused = reply(door, number=3, query="rows")
+    told = {**heading, "round": 3, "query": "rows", "error": "InvalidQuery", "sender": "north"}
+    assert {name: text for name, text in refused.fields.items() if name != "reason"} == told
+
+
+def test_a_repeated_reply_is_logged_with_its_digest(door):
+    door.handle(letter(door))
+    door.handle(letter(door))
+    first, again = door.audit.lines()
+    assert (again["verdict"], again["round"], len(again["digest"])) == ("repeated", 1, 64)
+    assert first["verdict"] == "answered"
+
+
+@pytest.mark.parametrize(
+    ("value", "logged"),
+    [
+        (2**63 - 1, 2**63 - 1),
+        (-(2**63) + 1, -(2**63) + 1),
+        (2**63, str(2**63)),
+        (-(2**63), str(-(2**63))),
+        ("x" * 70, "x" * 64),
+        (10**80, "1" + "0" * 63),
+        ([1], None),
+    ],
+)
+def test_the_log_cuts_what_a_hostile_letter_says(door, value, logged):
+    assert reply(door, query=value).kind == "refused"
+    assert last(door).get("query") == logged
+
+
+def test_a_letter_of_exactly_the_longest_length_is_read(door):
+    asked = letter(door)
+    door._max_bytes = len(asked)
+    assert decode(signed_payload(door.handle(asked), door.identity.public, "the site")).kind == "terms"
+    door._max_bytes = len(asked) - 1
+    refused = decode(signed_payload(door.handle(asked), door.identity.public, "the site"))
+    assert refused.fields["error"] == "WireError"
+
+
+def test_who_did_not_sign_is_named(door):
+    reason = reply(door, signer=Identity.new()).fields["reason"]
+    assert "the coordinator" in reason
+    assert "the coordinatort" not in reason
+
+
+# -- what fails -------------------------------------------------------------------------------------------------------
+
+
+class Troubled(MemoryStore):
+    """A store whose disk fails when it is told to."""
+
+    trouble = None
+
+    def save(self, study, state):
+        if self.trouble is not None:
+            raise self.trouble
+        super().save(study, state)
+
+
+@pytest.fixture
+def troubled():
+    site = Site("north", rows())
+    agreement, store = agreement_for([site]), Troubled()
+    store.propose(agreement)
+    door = Endpoint(site, KEYS[0], COORDINATOR.public, store)
+    door.study = agreement.hash
+    return door, store
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_the_owners_to_mend_and_nothing_leaves(troubled, number):
+    door, store = troubled
+    store.trouble = OSError(number, "no space")
+    with pytest.raises(OSError, match="no space"):
+        door.handle(letter(door))
+    store.trouble = None
+    assert reply(door).kind == "terms"
+    assert int(door.site.snapshot()["answered"]) == 1
+
+
+def test_another_failure_is_logged_here_and_told_by_its_kind_alone(troubled, caplog):
+    door, store = troubled
+    store.trouble = OSError(errno.EIO, "sector 7 of the disk with the patients")
+    with caplog.at_level(logging.ERROR, "fedspca.door.endpoint"):
+        answer = reply(door)
+    assert answer.kind == "refused"
+    assert (answer.fields["error"], answer.fields["reason"]) == ("SiteError", "it could not be computed.")
+    assert [record.getMessage() for record in caplog.records] == ["A letter could not be answered"]
+    assert "sector 7" in caplog.text
+    assert (last(door)["verdict"], last(door)["round"]) == ("refused", 1)
+    store.trouble = None
+    assert reply(door).kind == "terms"
+    assert int(door.site.snapshot()["answered"]) == 1
+
+
+def test_terms_that_cannot_be_computed_are_an_answer_that_says_no_more(door, monkeypatch):
+    def failing(query, purpose=None):
+        raise ZeroDivisionError("row 7")
+
+    monkeypatch.setattr(door.site, "answer", failing)
+    answer = reply(door)
+    assert answer.kind == "refused"
+    told = {name: answer.fields[name] for name in ("query", "error", "reason")}
+    assert told == {"query": "moments", "error": "SiteError", "reason": "it could not be computed."}
+    line = last(door)
+    assert (line["verdict"], line["failed"], line["failures"]) == ("refused", True, 1)
+    monkeypatch.undo()
+    assert reply(door).kind == "refused"  # the same letter, the same bytes
+    assert last(door)["verdict"] == "repeated"
+    assert reply(door, number=2).kind == "terms"
+    assert "failed" not in last(door)
+
+
+# -- runs, rounds and restarts ----------------------------------------------------------------------------------------
+
+
+def reopened(door, **given):
+    """The door of the same site after a restart, with what its store kept."""
+    site = Site("north", rows(), feature_names=door.site.feature_names)
+    made = Endpoint(site, door.identity, COORDINATOR.public, door._store, **given)
+    made.study = door.study
+    return made
+
+
+def test_a_restart_changes_nothing(door):
+    assert reply(door, number=1, run="a" * 32).kind == "terms"
+    assert reply(door, number=1).kind == "terms"
+    first = door.handle(letter(door, number=2))
+    again = reopened(door)
+    assert again.handle(letter(door, number=2)) == first
+    assert last(again)["verdict"] == "repeated"
+    assert int(again.site.snapshot()["answered"]) == 3
+    other = reply(again, number=2, query="deviations", arrays={"mean": np.zeros(D)})
+    assert "answered before" in other.fields["reason"]
+    assert "round 1 is over; round 2 was asked" in reply(again, number=1).fields["reason"]
+    assert "the run is over" in reply(again, number=3, run="a" * 32).fields["reason"]
+    assert again._session.secrets.keys() == door._session.secrets.keys()
+    assert any(name.startswith("study:") for name in again._session.secrets)
+
+
+def test_what_is_kept_has_names_that_later_releases_read(door):
+    reply(door)
+    kept = door._store.load(door.study)
+    assert kept.kind == "state"
+    assert kept.fields.keys() == {"run", "round", "runs", "digests"}
+    assert {name.partition(":")[0] for name in kept.arrays} == {"site", "secret", "reply"}
+    assert (kept.fields["run"], kept.fields["round"], kept.fields["runs"]) == (RUN, 1, [RUN])
+
+
+def test_a_new_run_begins_at_nothing(door):
+    reply(door, number=4)
+    door._session.secrets |= {"of the run": np.zeros(1), "study:more": np.zeros(1)}
+    over = reply(door, number=0, run="c" * 32).fields["reason"]
+    assert "round 0 is over; round 0 was asked" in over
+    assert "of the run" not in door._session.secrets
+    assert "study:more" in door._session.secrets
+
+
+def test_a_new_run_forgets_the_state_of_the_rows(door, monkeypatch):
+    reply(door)
+    begun = []
+    monkeypatch.setattr(door.site, "begin", lambda: begun.append(True))
+    reply(door, number=2)
+    assert begun == []
+    reply(door, run="c" * 32)
+    assert begun == [True]
+
+
+def test_there_are_a_thousand_runs_at_most(door):
+    reply(door)
+    door._session.runs[:] = [f"{number:032x}" for number in range(999)]
+    assert reply(door, run="e" * 32).kind == "terms"
+    assert len(door._session.runs) == 1000
+    assert "the run is over" in reply(door, run="f" * 32).fields["reason"]
+
+
+@pytest.mark.parametrize(("field", "length"), [("study", 65), ("run", 33)])
+def test_names_that_are_too_long_are_not_looked_up(door, field, length):
+    for kind in ("ask", "hello") if field == "study" else ("ask",):
+        answer = reply(door, kind=kind, **{field: "a" * length})
+        assert answer.fields["error"] == "WireError"
+        assert f"at most {length - 1} letters" in answer.fields["reason"]
+
+
+def test_two_studies_are_told_apart(door):
+    first = door.study
+    other = replace(agreement_for([door.site]), study="another")
+    door._store.propose(other)
+    assert reply(door).kind == reply(door, number=2).kind == "terms"
+    door.study = other.hash
+    assert reply(door, number=1).kind == "terms"
+    assert int(door.site.snapshot()["answered"]) == 1  # of this study
+    door.study = first
+    assert reply(door, number=3).kind == "terms"
+    assert int(door.site.snapshot()["answered"]) == 3
+    assert "its owner has not approved" in reply(door, study="0" * 64).fields["reason"]
+
+
+# -- hello and proposals ----------------------------------------------------------------------------------------------
+
+
+def test_hello_says_who_is_there_and_whether_the_study_is_approved(door):
+    for study, state in ((door.study, "approved"), ("0" * 64, "not approved"), ("", "not approved")):
+        answer = sent(door, Message("hello", {"study": study}))
+        assert answer.kind == "hello"
+        heading = {"study": study, "sender": "north"}
+        said = {name: value for name, value in answer.fields.items() if name != "log"}
+        assert said == {"state": state, "features": D, **introduction(), **heading}
+        assert (last(door)["verdict"], last(door)["reply"], last(door)["kind"]) == ("answered", "hello", "hello")
+
+
+def text_of(agreement):
+    return np.frombuffer(agreement.text().encode(), np.uint8)
+
+
+def proposed(door, agreement, **fields):
+    return reply(door, kind="propose", arrays={"agreement": text_of(agreement)}, **fields)
+
+
+def test_a_proposal_is_kept_and_its_approval_is_sent(tmp_path):
+    site = Site("north", rows())
+    store, agreement = FolderStore(tmp_path, KEYS[0]), agreement_for([site])
+    door = Endpoint(site, KEYS[0], COORDINATOR.public, store)
+    door.study = agreement.hash
+    answer = proposed(door, agreement)
+    assert (answer.kind, answer.fields["state"], answer.arrays) == ("proposal", "not approved", {})
+    assert (answer.fields["agreement"], answer.fields["protocol"]) == (agreement.hash, introduction()["protocol"])
+    assert [each.hash for each in store.studies()] == [agreement.hash]
+    store.approve(agreement)
+    answer = proposed(door, agreement)
+    assert (answer.kind, answer.fields["state"], answer.fields["agreement"]) == ("proposal", "approved", agreement.hash)
+    assert answer.arrays["approval"].tobytes() == store.approval(agreement.hash)
+
+
+def test_a_proposal_in_another_protocol_is_not_read(door):
+    reason = proposed(door, agreement_for([door.site]), protocol=99, software="9.9").fields["reason"]
+    assert reason.startswith("the coordinator runs fedspca 9.9, which speaks protocol 99")
+
+
+@pytest.mark.parametrize("form", [lambda text: text.astype(np.float64), lambda text: text[None, :]])
+def test_a_proposal_of_another_form_is_none(door, form):
+    arrays = {"agreement": form(text_of(agreement_for([door.site])))}
+    answer = reply(door, kind="propose", arrays=arrays)
+    assert (answer.fields["error"], answer.fields["reason"]) == ("InvalidAgreement", "A proposal without an agreement.")
+
+
+def test_a_proposal_must_name_this_coordinator_and_this_site():
+    site = Site("north", rows())
+    door = doors([site])["north"]
+    door.study, agreement = "", agreement_for([site])
+    stranger = Identity.new().public
+    cases = {
+        "names another coordinator": replace(agreement, coordinator=stranger),
+        "does not name site 'north' with its own key": replace(agreement, sites={"north": stranger}),
+        "policy requires masks": agreement,
+    }
+    site.policy = Policy(masking=True)
+    for words, agreement in cases.items():
+        answer = proposed(door, agreement)
+        assert answer.kind == "refused"
+        assert words in answer.fields["reason"]
+        assert door._store.approved(agreement.hash) is None
+    assert answer.fields["reason"].endswith("the study has none.")
+
+
+def test_terms_that_do_not_say_what_is_asked_are_refused():
+    def work_of(agreement):
+        if agreement.study == "unclear":
+            raise ValueError("y" * 3000)
+        return lambda ask: None
+
+    site = Site("north", rows())
+    masked = agreement_for([site], masked=True)
+    for replays, agreement, kind in (
+        (Replays(work_of), replace(masked, study="unclear"), "refused"),
+        (Replays(work_of), masked, "proposal"),
+        (Replays(work_of), replace(agreement_for([site]), study="unclear"), "proposal"),
+        (None, replace(masked, study="unclear"), "proposal"),
+    ):
+        door = Endpoint(site, KEYS[0], COORDINATOR.public, MemoryStore(), replays=replays)
+        door.study = agreement.hash
+        answer = proposed(door, agreement)
+        assert answer.kind == kind
+        if kind == "refused":
+            assert answer.fields["reason"].startswith("the terms do not say what is asked: yyy")
+            assert len(answer.fields["reason"]) == len(last(door)["reason"]) == 1000
+
+
+class TestArranged:
+    """Rows are seen over a study's features, in its order."""
+
+    names = ("a", "b", "c", "d", "e")
+
+    def site(self, names):
+        columns = [self.names.index(name) for name in names]
+        return Site("north", rows()[:, columns], feature_names=names)
+
+    @pytest.fixture
+    def door(self):
+        seen = []
+
+        def arrange(agreement):
+            seen.append(agreement)
+            return self.site(self.names if agreement is None else agreement.features)
+
+        made = Endpoint(self.site(self.names), KEYS[0], COORDINATOR.public, MemoryStore(), arrange=arrange)
+        made.seen, made.study = seen, ""
+        return made
+
+    def propose(self, door, names, **fit):
+        agreement = replace(agreement_for([self.site(self.names)]), features=names)
+        agreement = replace(agreement, fit={**agreement.fit, **fit})
+        door.study = agreement.hash
+        return proposed(door, agreement)
+
+    def test_as_a_study_lists_them(self, door):
+        assert self.propose(door, ("c", "a")).kind == "proposal"
+        assert door.site.feature_names == ("c", "a")
+        assert np.allclose(reply(door).arrays["sums"], rows()[:, [2, 0]].sum(axis=0))
+        assert self.propose(door, self.names[::-1]).kind == "proposal"  # all of them, in another order
+        assert door.site.feature_names == self.names[::-1]
+
+    def test_only_if_they_are_not_seen_so_already(self, door):
+        assert self.propose(door, self.names).kind == "proposal"
+        assert door.seen == []
+
+    def test_only_if_all_are_there(self, door):
+        answer = self.propose(door, ("a", "b", "z"))
+        assert answer.kind == "refused"
+        assert door.site.feature_names == self.names
+        assert door.seen == [None]
+
+    def test_again_after_another_study(self, door):
+        first = agreement_for([self.site(("b",))])
+        door._store.propose(first)
+        assert self.propose(door, ("c", "a")).kind == "proposal"
+        assert reply(door).kind == "terms"
+        door.study = first.hash
+        assert np.allclose(reply(door).arrays["sums"], rows()[:, [1]].sum(axis=0))
+
+    def test_and_as_it_prepares_them(self, door):
+        assert self.propose(door, self.names, transform="log").kind == "proposal"
+        assert len(door.seen) == 2
+        assert self.propose(door, self.names, transform="log").kind == "proposal"
+        assert len(door.seen) == 2
+
+    def test_without_saying_why_it_cannot_be(self, door, caplog):
+        def failing(agreement):
+            if agreement is None:
+                return self.site(self.names)
+            raise InvalidData("row 7 has no age")
+
+        door._arrange = failing
+        answer = self.propose(door, ("a",))
+        assert answer.kind == "refused"
+        assert answer.fields["reason"] == (
+            "its covariates or weights are not as the study needs them; the owner can read why."
+        )
+        told = "The rows cannot be seen as a study asks: row 7 has no age"
+        assert [record.getMessage() for record in caplog.records] == [told]
+
+    def test_or_as_they_are_where_nothing_arranges_them(self, door):
+        door._arrange = None
+        assert "feature" in self.propose(door, ("a",)).fields["reason"]
+
+
+def test_a_run_that_was_ended_stays_so_beyond_a_restart():
+    site = Site("north", rows())
+    agreement = agreement_for([site], masked=True)
+    door = doors([site], agreement)["north"]
+    door.study, door._replays = agreement.hash, Replays(lambda agreement: lambda ask: ask(Query("moments")))
+    assert reply(door, kind="keys").kind == "keys"
+    assert reply(door, kind="keys", number=2).kind == "keys"
+    assert "failed" not in last(door)
+    reason = "the agreed study is not over: it asks 'moments' next."
+    assert reply(door, kind="finish", number=3).fields["reason"] == reason
+    for each in (door, reopened(door, replays=door._replays)):
+        for number in (2, 4):
+            answer = reply(each, kind="keys", number=number)
+            assert (answer.kind, answer.fields["reason"]) == ("refused", reason)
+    assert "secret:ended" in door._store.load(door.study).arrays
+    assert reply(door, kind="keys", number=1, run="d" * 32).kind == "keys"  # in another run it may be asked again

@@ -134,6 +134,15 @@ class TestScale:
         kept = Scale({"rows": np.array([1.0])})
         assert set(kept.arrays) == {"rows"}
 
+    def test_weighted_rows_and_residuals_bound_later_sums_too(self):
+        made = Scale()
+        counts = {"used": np.array([4.0, 6.0]), "rows": np.array(99.0)}  # the rows with a weight, in two folds
+        made.learn(Query("weighted_moments"), counts)
+        assert made.arrays["rows"].tolist() == [10.0]
+        made.learn(Query("residuals", {"mean": np.ones(3)}), {"squares": np.array([[1.0, 2.0, 3.0]] * 2)})
+        assert made.arrays["squares"].tolist() == [2.0, 4.0, 6.0]
+        assert made.arrays["mean"].tolist() == [1.0, 1.0, 1.0]
+
     @pytest.mark.parametrize("sites", [2, 3, 4, 5])
     def test_a_bound_holds_and_wastes_at_most_a_byte(self, scale, sites):
         mean, units = np.array([1.0, -98.0, 3.0]), np.array([1.0, 2.0, 0.5])
