@@ -5,6 +5,7 @@ the question, the agreement and earlier questions alone, never on rows, so that 
 
 - Numbers are within 10^±30, and smaller ones count as zero: no product vanishes before it is summed.
 - Directions are orthonormal, or of length one where loadings may overlap.
+- Columns are permuted a hundred times at most, and by the site's own randomness, whatever seed is asked for.
 - Rows are dealt into the folds of the agreement, by its seed, and in no other way.
 - There is one frame in a study: the means and scales of the first question that brings some, and what covariates
   explain, where the study takes some out.
@@ -35,6 +36,8 @@ ERRORS_ASKED = "row errors asked"  # in this run
 SUBSPACES = "study:subspaces"  # about which row errors were told
 SAME = 1e-6  # means and scales of another run of the same study differ by less, in units of the scale
 ALIKE = 1e-12  # what both sides work out from the agreement differs by less
+PERMUTED = "study:permuted"  # how often columns were permuted
+MOST_PERMUTED = 100  # in a study; an honest run asks for twenty
 MOST_STEPS = 1000
 MOST_MEANS = 3
 
@@ -56,6 +59,7 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
         or _private_objection(agreement, query)
         or _consensus_objection(agreement, query)
         or _folds_objection(agreement, query)
+        or _permutations_objection(query, kept)
         or _directions_objection(query)
         or _adjustment_objection(agreement, query, kept)
         or _frame_objection(agreement, query, kept)
@@ -78,6 +82,8 @@ def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
         frames = kept.get(FRAMES, np.zeros((0, 2, d)))
         if not any(_same_frame(query, frame) for frame in frames):
             changed[FRAMES] = np.concatenate([frames, [[query.arrays["mean"], query.arrays["scale"]]]])
+    if query.name == "permuted_gram":
+        changed[PERMUTED] = np.array([_permuted(query, kept)])
     if query.name == "row_errors":
         changed[ERRORS_ASKED] = np.array([1 + int(kept.get(ERRORS_ASKED, np.zeros(1))[0])])
         directions = query.arrays["directions"]
@@ -145,6 +151,17 @@ def _folds_objection(agreement: Agreement, query: Query) -> str | None:
     if not agreement.folds:
         return "the study that the owner approved has no folds."
     return "its folds are not those that the owner approved."
+
+
+def _permutations_objection(query: Query, kept: Kept) -> str | None:
+    """Refuse ever more permutations: how their sums spread tells how each site's values do."""
+    if query.name != "permuted_gram" or _permuted(query, kept) <= MOST_PERMUTED:
+        return None
+    return f"columns are permuted at most {MOST_PERMUTED} times in a study, in all its runs."
+
+
+def _permuted(query: Query, kept: Kept) -> int:
+    return int(kept.get(PERMUTED, np.zeros(1))[0]) + int(query.scalars["permutations"])
 
 
 def _directions_objection(query: Query) -> str | None:

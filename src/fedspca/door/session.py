@@ -1,6 +1,7 @@
 """Where one study stands at a site, and how a question is read from a letter."""
 
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -88,7 +89,7 @@ class Session:
         """
         self._check(query)
         self.failed = False
-        terms = self._computed(tidied(query, self.secrets))
+        terms = self._computed(drawn_here(tidied(query, self.secrets)))
         self.secrets |= {**remembered(query, self.secrets), ROWS: self.secrets.get(ROWS, self.site.totals)}
         if terms is None or not all(_below(term, (limits or {}).get(name, np.inf)) for name, term in terms.items()):
             self.failed = True
@@ -142,6 +143,16 @@ class Session:
             return None
         budget = Budget(float(privacy["epsilon"]), float(privacy["delta"]))
         return Purpose(self.agreement.hash, self.run, self.round, budget, noise_among(self.agreement))
+
+
+def drawn_here(query: Query) -> Query:
+    """Return the question with a seed of the site's own, where its columns are to be permuted.
+
+    Whoever knew the permutations would know which row is multiplied with which, and could solve for the rows.
+    """
+    if query.name != "permuted_gram":
+        return query
+    return Query(query.name, query.arrays, {**query.scalars, "seed": secrets.randbits(128)})
 
 
 def _below(term: NDArray[np.floating], limit: float) -> bool:
