@@ -12,12 +12,14 @@ from fedspca.cli.app import app
 from fedspca.federation.channel import LocalChannel
 from fedspca.fit.settings import FitSettings
 from fedspca.letters.identity import Identity
+from fedspca.linalg.symmetric import unpack
+from fedspca.site.preparation import Preparation
 from fedspca.study.earlier import told_together
 from fedspca.study.owner import SiteFolder
 from fedspca.study.run import run_study
 from fedspca.study.settings import StudySettings
 from fedspca.study.simulation import endpoints, make_simulation
-from helpers.hostile import masked
+from helpers.hostile import frame, masked
 
 SITES = ("east", "north", "south")
 
@@ -90,3 +92,24 @@ def test_noise_covers_the_difference(answered):
         privacy={"epsilon": 1.0, "delta": 1e-6},
     )
     assert told_together(private, site.store, site.open_site()) == []
+
+
+def test_without_the_defence_two_ways_to_centre_tell_what_lies_between_sites():
+    parts = [np.random.default_rng(k).standard_normal((9, 3)) + k for k in range(3)]
+    mean = np.vstack(parts).mean(axis=0)
+    grams = []
+    for fit, about in (({}, mean), ({"centre": "site"}, np.zeros(3))):
+        sites = [Site(f"s{k}", part, preparation=Preparation.of(fit)) for k, part in enumerate(parts)]
+        asked = Query("gram", {**frame(3), "mean": about}, {"precision": "float64"})
+        grams.append(unpack(masked(sites, fit=fit).sum(asked)["gram"]))
+    own = np.array([part.mean(axis=0) - mean for part in parts])
+    assert np.allclose(grams[0] - grams[1], 9 * own.T @ own)
+
+
+def test_another_way_to_centre_is_not_approved_unknowingly(answered):
+    site, agreement, _ = answered
+    other = dataclasses.replace(agreement, study="own means", fit={**agreement.fit, "centre": "site"})
+    code, said = approve(site, other)
+    assert code != 0
+    assert "the sites' own means" in said
+    assert approve(site, other, "--even-so")[0] == 0

@@ -239,9 +239,7 @@ def adjusted_study(home, **settings):
 
 
 def test_masked_sites_take_out_agreed_covariates_and_count_agreed_weights(tmp_path):
-    folder, whole = adjusted_study(
-        tmp_path, adjust=("age", "sex"), levels={"sex": ("F", "M")}, weight="often", between_sites=True
-    )
+    folder, whole = adjusted_study(tmp_path, adjust=("age", "sex"), levels={"sex": ("F", "M")}, weight="often")
     model = run_study(folder, LocalChannel(endpoints(folder)), "run")
     about = {"covariates": whole[["age", "sex"]], "sample_weight": whole["often"]}
     here = ExactSPCA(2, n_nonzero=3, scale=True).fit(whole[NAMES], sites=np.repeat(SITES, 25), **about)

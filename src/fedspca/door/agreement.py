@@ -28,6 +28,7 @@ from fedspca.site.queries import QUERIES
 ON_DROPOUT = ("wait", "continue", "abort")
 MAX_SITES = 10_000
 MAX_TEXT = 1 << 28
+BETWEEN_AT_LEAST = 4  # sites under masks; of three, each could solve for the means of the other two
 COLLUDING = 1  # every site knows the noise that it added itself
 
 

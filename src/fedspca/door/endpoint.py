@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedspca.door.agreement import Agreement, InvalidAgreement, objections, read_agreement, standing_objections
 from fedspca.door.masked import MASKED_HANDLERS
 from fedspca.door.replay import Replays
-from fedspca.door.session import Handler, RunEnded, Session, question
+from fedspca.door.session import UNFIT, Handler, RunEnded, Session, question
 from fedspca.door.store import Store
 from fedspca.files import disk_is_full
 from fedspca.letters.audit import Audit
@@ -185,6 +185,9 @@ class Endpoint:
         self._arranged(agreement)
         site = self.site
         found = objections(agreement, site.policy, rows=site.n_rows, features=site.feature_names)
+        if agreement.masked and site.disclosed is not None:
+            log.warning("A study was not taken: %s", site.disclosed)
+            found.append(UNFIT.removesuffix("."))
         if found:
             raise SiteRefusal(site.name, "propose", "; ".join(found) + ".")
         if self._replays is not None and agreement.masked:
@@ -213,8 +216,7 @@ class Endpoint:
                 self.site = self._arrange(agreement)
             except InvalidData as error:  # it may tell of rows: the owner reads it, the coordinator does not
                 log.warning("The rows cannot be seen as a study asks: %s", error)
-                reason = "its covariates or weights are not as the study needs them; the owner can read why."
-                raise SiteRefusal(self.site.name, "propose", reason) from None
+                raise SiteRefusal(self.site.name, "propose", UNFIT) from None
             self._prepares = agreement.prepares
             self._session = None
 

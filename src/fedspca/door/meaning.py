@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.door.agreement import Agreement
+from fedspca.door.agreement import BETWEEN_AT_LEAST, Agreement
 from fedspca.dp.plan import OFFSET, length_edges, per_feature, planned_releases
 from fedspca.site.preparation import Preparation
 from fedspca.site.queries import AVERAGED, PRIVATE
@@ -60,6 +60,7 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
         or _consensus_objection(agreement, query)
         or _folds_objection(agreement, query)
         or _permutations_objection(query, kept)
+        or _between_objection(agreement, query)
         or _directions_objection(query)
         or _adjustment_objection(agreement, query, kept)
         or _frame_objection(agreement, query, kept)
@@ -151,6 +152,13 @@ def _folds_objection(agreement: Agreement, query: Query) -> str | None:
     if not agreement.folds:
         return "the study that the owner approved has no folds."
     return "its folds are not those that the owner approved."
+
+
+def _between_objection(agreement: Agreement, query: Query) -> str | None:
+    """Refuse sums of squares over three sites under masks: each would know the sum and the squares of the other two."""
+    if query.name != "between_sites" or not agreement.masked or len(agreement.sites) >= BETWEEN_AT_LEAST:
+        return None
+    return "under masks what lies between sites is told of four sites or more: of three, each would know the others'."
 
 
 def _permutations_objection(query: Query, kept: Kept) -> str | None:

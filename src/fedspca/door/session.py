@@ -31,6 +31,7 @@ SMALL_FOLDS = (
     "the site holds too few rows for so many folds. Kept together in one of them, they would be told apart from those "
     "of other sites."
 )
+UNFIT = "its covariates or weights are not as the study needs them; the owner can read why."
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +125,9 @@ class Session:
             raise SiteRefusal(name, query.name, "the question is not part of what the owner approved.")
         if ROWS in self.secrets and not self.site.holds(self.secrets[ROWS]):
             raise SiteRefusal(name, query.name, OTHER_ROWS)
+        if self.agreement.masked and (told := self.site.disclosed) is not None:
+            log.warning("Nothing is answered: %s", told)
+            raise SiteRefusal(name, query.name, UNFIT)
         if self.site.n_rows < query.folds * self.site.policy.min_fold_rows:
             raise SiteRefusal(name, query.name, SMALL_FOLDS)
         if self.round > self.agreement.max_rounds:

@@ -34,7 +34,8 @@ class Policy:
         Into how many folds the rows may be dealt at most, so that sums are told by fold; 0 never allows it.
     min_fold_rows : int, default=1
         How many rows of this site a fold must hold at least. A site with too few for that keeps its rows together, in
-        one fold.
+        one fold; between institutions it refuses. Under masks also in how many rows a covariate must differ from its
+        commonest value.
     alone : frozenset of str, default=frozenset()
         Questions whose answer may be shown as this site's own, outside any sum; none by default.
     min_sites : int, default=1

@@ -22,6 +22,7 @@ from fedspca.linalg.operators import (
     total,
 )
 from fedspca.site.dask_rows import DaskRows, is_dask
+from fedspca.site.disclosure import disclosed
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
 from fedspca.site.folds import answer_by_fold
 from fedspca.site.policy import Policy
@@ -114,6 +115,13 @@ class Site:
         more = np.column_stack([np.zeros((self.n_rows, 0)), *beside])
         sums, squares = np.append(sums, more.sum(axis=0)), np.append(squares, (more**2).sum(axis=0))
         return np.stack([np.full(len(sums), float(self.n_rows)), sums, squares])
+
+    @cached_property
+    def disclosed(self) -> str | None:
+        """What covariates and weights would tell of few rows, in the owner's words; None if nothing."""
+        names = [line.name for line in self.preparation.design.lines]
+        least = {"min_rows": self.policy.min_rows, "least": self.policy.min_fold_rows}
+        return disclosed(self._data.beside, names, **least)
 
     def holds(self, totals: NDArray[np.float64]) -> bool:
         """Whether the rows are those of which these were the totals."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedspca.door.agreement import Agreement
 from fedspca.door.store import FolderStore
+from fedspca.site.preparation import unusual
 from fedspca.site.site import Site
 
 
@@ -31,6 +32,7 @@ def told_together(agreement: Agreement, store: FolderStore, site: Site) -> list[
             continue
         told = _sites_in_one(agreement, earlier, site.policy.min_sites)
         told = told or _other_deal(agreement, earlier)
+        told = told or _other_preparation(agreement, earlier)
         told = told or _rows_in_one(site, rows, same=agreement.features == earlier.features)
         if told is not None:
             found.append(f"this site answered study {earlier.study!r} before, and the difference of the sums is {told}")
@@ -52,6 +54,12 @@ def _other_deal(agreement: Agreement, earlier: Agreement) -> str | None:
     return (
         "about other groups of rows, dealt anew" if all(folds for folds, _ in deals) and deals[0] != deals[1] else None
     )
+
+
+def _other_preparation(agreement: Agreement, earlier: Agreement) -> str | None:
+    """Return what rows seen otherwise add: with each site's own mean taken away, the difference is in these means."""
+    same = unusual(agreement.fit) == unusual(earlier.fit)
+    return None if same else "about the sites' own means, or the rows by their covariates and weights"
 
 
 def _rows_in_one(site: Site, rows: NDArray[np.float64], *, same: bool) -> str | None:

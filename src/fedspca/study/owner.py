@@ -69,7 +69,7 @@ max_components = 100
 max_gram_features = 4096
 
 # Into how many folds rows may be dealt, so that sums are told by fold and the study can say how sure it is (0: never),
-# and how many rows a fold must hold. A site with fewer refuses the study.
+# and how many rows a fold must hold. A site with fewer refuses the study. So it does where fewer differ in a covariate.
 max_folds = 10
 min_fold_rows = 5
 

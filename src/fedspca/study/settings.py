@@ -114,6 +114,8 @@ class StudySettings(SolverSettings):
 
     def _check_masks(self) -> None:
         """Refuse what masks cannot hide, unless the coordinator asks for it by name, for the owners to read."""
+        from fedspca.door.agreement import BETWEEN_AT_LEAST
+
         if not self.masked or self.epsilon is not None:
             return
         if self.solver in CONSENSUS and not self.consensus_under_masks:
@@ -121,6 +123,11 @@ class StudySettings(SolverSettings):
                 f"Under masks the sums of {self.solver} still tell each site's own covariance matrix, if there are "
                 "enough rounds. Take the solver exact, whose sums do not; or ask the owners to approve it "
                 "(--consensus-under-masks); or add noise (--epsilon)."
+            )
+        if self.between_sites and len(self.sites) < BETWEEN_AT_LEAST:
+            raise ValueError(
+                "Under masks what lies between sites is told of four sites or more: of three, each could solve for the "
+                "means of the other two. Leave out between_sites, or have more sites."
             )
         if self.on_dropout == "continue":
             raise ValueError(
