@@ -2,5 +2,5 @@
 
 from importlib.util import find_spec
 
-FLOWER = ("flower/gateway", "flower/grid_channel", "study/client_app", "study/server_app")
-collect_ignore = [] if find_spec("flwr") else [f"src/fedspca/{name}.py" for name in FLOWER]
+FLOWER = ("flower/gateway.py", "flower/grid_channel.py", "study/client_app.py", "study/server_app.py", "study/page")
+collect_ignore = [] if find_spec("flwr") else [f"src/fedspca/{name}" for name in FLOWER]
