@@ -1,5 +1,9 @@
 """Pages and units that commands write, and how a site or a study ends."""
 
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
 import pytest
 
 pytest.importorskip("cryptography")
@@ -43,6 +47,28 @@ def test_the_address_is_told_and_nothing_else_opens_the_page(between, monkeypatc
     assert roster_phrase(between[0].agreement()) in served[0].parts()["study"]
     assert fedspca("study", "open", "heart", "--no-browser").out == "http://x\n"
     assert "Ask" not in served[1].parts()["sites"]  # the server does not run
+
+
+def test_the_token_is_in_no_command_line(between, monkeypatch):
+    """Every account of a machine reads the arguments of all processes, and could be quicker than the browser."""
+    pytest.importorskip("starlette")
+    opened = []
+
+    def browse(address):
+        path = Path(url2pathname(urlsplit(address).path))
+        opened.append(
+            (address, path, path.read_text(), path.stat().st_mode & 0o077, path.parent.stat().st_mode & 0o077)
+        )
+        return True
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    monkeypatch.setattr("fedspca.study.page.open_page", lambda page, tell, port: tell("http://127.0.0.1:1/#token"))
+    assert fedspca("site", "open", "--site", "north").code == 0
+    ((address, path, text, file_mode, folder_mode),) = opened
+    assert "token" not in address
+    assert "url=http://127.0.0.1:1/#token" in text
+    assert file_mode == folder_mode == 0
+    assert not path.parent.exists()
 
 
 def test_a_site_that_leaves_forgets_the_study_and_keeps_what_it_let_out(between, tmp_path):

@@ -174,6 +174,13 @@ def test_links_are_not_followed(bundle):
         verify(bundle)
 
 
+def test_a_link_to_a_folder_is_not_followed_either(bundle, tmp_path):
+    (bundle / "model").rename(tmp_path / "elsewhere")
+    (bundle / "model").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidBundle, match="no plain file"):
+        verify(bundle)
+
+
 def test_a_folder_that_is_no_bundle_is_refused(tmp_path):
     with pytest.raises(InvalidBundle, match="no such folder"):
         verify(tmp_path / "none")

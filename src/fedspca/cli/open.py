@@ -1,7 +1,10 @@
 """What `fedspca site` and `fedspca study` share: a page that is opened in the browser, a unit that is written."""
 
+import os
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -21,15 +24,34 @@ def show_page(make: Callable[[], Any], *, browser: bool, port: int) -> None:
     except ImportError as error:
         raise ValueError(f"The page needs Flower and Starlette ({error}): pip install 'fedspca[flower]'") from None
 
-    def tell(address: str) -> None:
-        console().print(address, soft_wrap=True)
-        notes().print("The address can be used once, on this machine. Ctrl-C ends the page.", soft_wrap=True)
-        import webbrowser
+    with TemporaryDirectory(prefix="fedspca-open-", dir=_home()) as folder:
 
-        if browser and not webbrowser.open(address):
-            notes().print("No browser was found here: open the address yourself.", soft_wrap=True)
+        def tell(address: str) -> None:
+            console().print(address, soft_wrap=True)
+            notes().print("The address can be used once, on this machine. Ctrl-C ends the page.", soft_wrap=True)
+            import webbrowser
 
-    open_page(page, tell, port)
+            if browser and not webbrowser.open(opener(Path(folder), address).as_uri()):
+                notes().print("No browser was found here: open the address yourself.", soft_wrap=True)
+
+        open_page(page, tell, port)
+
+
+def opener(folder: Path, address: str) -> Path:
+    """Write a file that leads a browser to an address, and that only this account can read.
+
+    The address itself would stand in the browser's command line, which every account of the machine can read; whoever
+    was quicker than the browser could use it.
+    """
+    path = folder / "open.html"
+    path.touch(mode=0o600)
+    path.write_text(f'<meta http-equiv="refresh" content="0;url={escape(address)}">', encoding="utf-8")
+    return path
+
+
+def _home() -> Path | None:
+    """Browsers in a sandbox see the home folder and not the machine's folder of temporary files."""
+    return Path.home() if os.access(Path.home(), os.W_OK) else None
 
 
 def write_service(service: Any, folder: Path) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from fedspca.data.arrow import BatchTable, frame_table, kind_of
 from fedspca.data.columns import LABELLED, Column, listed
 from fedspca.data.tables import Block, as_texts, rows_a_block
+from fedspca.data.unpacked import check_packed, check_workbook
 from fedspca.site.errors import InvalidData
 
 LOOKED_AT = 1000  # rows from which the kind of a column is told
@@ -34,6 +35,7 @@ class SheetTable(BatchTable):
         from python_calamine import CalamineError, CalamineWorkbook
 
         with _understood(path, (CalamineError, OSError, ValueError)):
+            check_workbook(path)
             book = CalamineWorkbook.from_path(path)
             names = list(book.sheet_names)
         if sheet is not None and sheet not in names:
@@ -136,6 +138,7 @@ def r_table(path: Path) -> BatchTable:
     import pyreadr
 
     with _understood(path, (pyreadr.LibrdataError, pyreadr.PyreadrError, OSError, ValueError)):
+        check_packed(path)
         found = pyreadr.read_r(str(path))
     if len(found) != 1:
         raise InvalidData(

@@ -124,12 +124,16 @@ def write_bundle(
 
 def digests(folder: Path) -> dict[str, str]:
     """Return the digest of every file of a bundle but the manifest, by its path."""
-    paths = [path for path in sorted(folder.rglob("*")) if not path.is_dir() and path != folder / MANIFEST]
+    paths = [path for path in sorted(folder.rglob("*")) if _is_file(path) and path != folder / MANIFEST]
     if len(paths) > MOST_FILES:
         raise InvalidBundle(f"{folder}: {len(paths)} files are more than a bundle has.")
     if strange := [path for path in paths if path.is_symlink() or not path.is_file()]:
         raise InvalidBundle(f"{strange[0]}: it is no plain file.")
     return {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_symlink() or not path.is_dir()  # a link to a folder is no folder of the bundle
 
 
 def _digest(path: Path) -> str:

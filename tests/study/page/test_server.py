@@ -72,6 +72,7 @@ def entered(client):
 
 def test_the_token_opens_the_page_once(client):
     assert client.post("/enter", content="x").status_code == 403
+    assert client.post("/enter", content="x" * 20_000).text == "The form is too long."
     assert len(client.post("/enter", content=TOKEN).text) > 40
     assert client.post("/enter", content=TOKEN).status_code == 403
 
@@ -104,7 +105,10 @@ def test_another_host_name_or_page_is_refused_even_with_the_key(client, page):
         {"sec-fetch-site": "cross-site"},
     ):
         assert client.post("/act/approve", content="{}", headers=key | headers).status_code == 403
+        assert client.post("/enter", content=TOKEN, headers=headers).status_code == 403
     assert page.acts == []
+    # the file that opens the page is another page, and is led to the frame, which tells nothing
+    assert client.get("/", headers={"sec-fetch-site": "cross-site"}).status_code == 200
 
 
 def test_a_document_is_shown_once(client):

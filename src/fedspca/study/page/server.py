@@ -98,7 +98,10 @@ def make_app(page: Page, token: str, hosts: tuple[str, ...]) -> Starlette:
     keys = _Keys(token)
 
     async def enter(request: Request) -> Response:
-        key = keys.enter(await _body(request))
+        try:
+            key = keys.enter(await _body(request))
+        except ValueError as error:  # whoever is on this machine may send anything
+            return _no(str(error))
         return _no("This address was used before. Type the command again.") if key is None else PlainTextResponse(key)
 
     async def happening(request: Request) -> Response:
@@ -147,7 +150,7 @@ def _guarded(keys: _Keys, hosts: tuple[str, ...]) -> Callable[..., Awaitable[Res
         path, sent = request.url.path, request.headers
         if sent.get("host") not in hosts:
             answer: Response = _no("This page is served to this machine alone.")
-        elif sent.get("origin", next(iter(origins))) not in origins or sent.get("sec-fetch-site") == "cross-site":
+        elif sent.get("origin", next(iter(origins))) not in origins or _from_elsewhere(request):
             answer = _no("Another page may not ask for this.")
         elif path not in open_paths and not path.startswith("/document/") and not keys.fits(_key(request)):
             answer = _no("This page is no longer open. Type the command again.", 401)
@@ -159,6 +162,11 @@ def _guarded(keys: _Keys, hosts: tuple[str, ...]) -> Callable[..., Awaitable[Res
         return answer
 
     return dispatch
+
+
+def _from_elsewhere(request: Request) -> bool:
+    """Whether another site's page asks. The empty frame may be asked for: the file that opens it is such a page."""
+    return request.headers.get("sec-fetch-site") == "cross-site" and request.url.path != "/"
 
 
 def _key(request: Request) -> str:
