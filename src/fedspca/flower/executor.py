@@ -273,7 +273,7 @@ def _end_soon() -> None:
 
 def _left(message: "Message") -> float:
     """The seconds for which somebody waits for an answer."""
-    return max(message.metadata.created_at + message.metadata.ttl - time.time(), 1.0)
+    return max(float(message.metadata.created_at + message.metadata.ttl) - time.time(), 1.0)
 
 
 def _letter_in(content: bytes) -> bytes:

@@ -166,11 +166,11 @@ def _guarded(keys: _Keys, hosts: tuple[str, ...]) -> Callable[..., Awaitable[Res
 
 def _from_elsewhere(request: Request) -> bool:
     """Whether another site's page asks. The empty frame may be asked for: the file that opens it is such a page."""
-    return request.headers.get("sec-fetch-site") == "cross-site" and request.url.path != "/"
+    return bool(request.headers.get("sec-fetch-site") == "cross-site" and request.url.path != "/")
 
 
 def _key(request: Request) -> str:
-    return request.headers.get("authorization", "").removeprefix("Bearer ")
+    return str(request.headers.get("authorization", "")).removeprefix("Bearer ")
 
 
 def _form(text: str) -> dict[str, str]:
