@@ -5,7 +5,7 @@ import pytest
 
 from fedspca import ExactSPCA, SparsePCAModel
 from fedspca.plots import chart_svg, plot_biplot, plot_correlation, plot_loadings
-from fedspca.plots.loadings import _spaced, short
+from fedspca.plots.loadings import _room, _spaced, short
 from helpers.study_files import frame, make_rows
 
 EVIL = '"]</text><script>alert(1)</script>'
@@ -63,3 +63,10 @@ def test_names_move_apart_and_stay_in_their_order():
 def test_long_names_keep_their_ends():
     assert short("a" * 20 + "z" * 20, 10) == "aaaaa…zzzz"
     assert short(" ") == "(no name)"
+
+
+@pytest.mark.parametrize("weights", [[0.3, 0.2], [0.3, -0.3], [-0.3]])
+def test_numbers_beside_bars_have_a_seventh_of_the_axis_on_each_side_that_has_bars(weights):
+    low, high = _room([{"weight": weight} for weight in weights])
+    for end, bar in ((low, min(*weights, 0.0)), (high, max(*weights, 0.0))):
+        assert abs(end - bar) >= (high - low) / 7.5 or bar == end == 0

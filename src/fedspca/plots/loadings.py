@@ -62,11 +62,10 @@ def _weights(model: Readable, component: int, palette: Palette) -> Any:
          "told": f"{model.feature_names[j]}: {weights[j]:+.4f}", "shown": f"{weights[j]:+.2f}"}
         for place, j in enumerate(by_size(weights)[:DRAWN])
     ]  # fmt: skip
-    largest = max((abs(row["weight"]) for row in rows), default=1.0)
     names = {row["place"]: row["feature"] for row in rows}
     base = alt.Chart(data(rows)).encode(
         y=alt.Y("place:O", title=None, sort=None, axis=alt.Axis(labelExpr=_by_place(names), ticks=False, domain=False)),
-        x=alt.X("weight:Q", title="weight", scale=alt.Scale(domain=_room(rows, largest)), axis=alt.Axis(tickCount=5)),
+        x=alt.X("weight:Q", title="weight", scale=alt.Scale(domain=_room(rows)), axis=alt.Axis(tickCount=5)),
     )
     bars = base.mark_bar(height={"band": 0.72}).encode(
         color=alt.Color("sign:N", legend=None, scale=_signs(palette)),
@@ -83,11 +82,12 @@ def _weights(model: Readable, component: int, palette: Palette) -> Any:
     return alt.layer(bars, *numbers).properties(width=WIDTH - 40, height=BAR * max(len(rows), 1), title=title)
 
 
-def _room(rows: Rows, largest: float) -> list[float]:
+def _room(rows: Rows) -> list[float]:
     """Return the ends of an axis that leaves room for the numbers beside the bars."""
-    least = min((row["weight"] for row in rows), default=0.0)
-    most = max((row["weight"] for row in rows), default=1.0)
-    return [min(least, 0.0) - (0.28 * largest if least < 0 else 0.0), max(most, 0.0) + 0.28 * largest]
+    low = min((row["weight"] for row in rows if row["weight"] < 0), default=0.0)
+    high = max((row["weight"] for row in rows if row["weight"] > 0), default=0.0)
+    room = 0.2 * (high - low or 1.0)
+    return [low - room if low < 0 else 0.0, high + room]
 
 
 def _by_place(names: dict[int, str]) -> str:

@@ -34,7 +34,11 @@ def plot_scree(model: Readable, *, palette: Palette = PAPER) -> Any:
     base = alt.Chart(data(rows)).encode(
         x=alt.X("components:Q", title="components", axis=alt.Axis(**ticks), scale=alt.Scale(domainMin=1, nice=False)),
         y=alt.Y("captured:Q", title="variance captured", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=True)),
-        color=alt.Color("line:N", scale=alt.Scale(domain=[SPARSE, DENSE], range=[palette.plus, palette.soft])),
+        color=alt.Color(
+            "line:N",
+            scale=alt.Scale(domain=[SPARSE, DENSE], range=[palette.plus, palette.soft]),
+            legend=alt.Legend(symbolType="stroke", symbolSize=300),
+        ),
     )
     drawn = base.mark_line(aria=False, strokeWidth=2).encode(
         strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=[SPARSE, DENSE], range=[[1, 0], [5, 4]]))

@@ -158,7 +158,7 @@ def _tiles(model: SparsePCAModel) -> Markup:
         (f"{model.captured_ratio:.1%}", "variance captured"),
         (f"{sum(model.nonzeros):,}", "non-zero weights"),
         (f"{len(model.facts.get('history', []))}", "rounds"),
-        (words.size(sent), "sent by each site"),
+        (words.size(sent), "sent by each site in the fit"),
     ]
     return tag("ul", *(tag("li", tag("b", value), tag("span", name)) for value, name in figures), class_="tiles")
 

@@ -68,7 +68,7 @@ def _weights(model: SparsePCAModel, number: int, order: list[int]) -> Markup:
     weights, known = model.components[number], model.feature_correlations
     total = float(np.sum(weights**2))
     heads = [("Feature", False), ("Weight", True), ("Share", True)]
-    heads += [] if known is None else [("With score", True)]
+    heads += [] if known is None else [("Correlation", True)]
     sure = feature_certainty(model, number)
     heads += [("Selected", True), ("90 % interval", True)] if sure else []
     rows = []
@@ -80,7 +80,9 @@ def _weights(model: SparsePCAModel, number: int, order: list[int]) -> Markup:
         ]
         row += [] if known is None else [(known[number, j], f"{known[number, j]:+.2f}")]
         rows.append([*row, *_sureness(sure[j])] if sure else row)
-    return table(f"Features of component {number + 1}", heads, rows)
+    caption = f"Features of component {number + 1}. The share is the weight's square"
+    caption += "." if known is None else "; the correlation is with the score."
+    return table(caption, heads, rows)
 
 
 def _sureness(told: dict[str, Any]) -> list[tuple[float, str]]:
@@ -137,8 +139,8 @@ def correlation(model: SparsePCAModel) -> Markup | None:
     values = model.correlation
     worst = float(np.max(np.abs(values - np.eye(len(values)))))
     caption = (
-        f"Correlation between the scores. Dense PCA has none; sparse components trade some for readability. The "
-        f"largest here is {worst:.2f} in size; above 0.8 two components say nearly the same."
+        f"Correlation between the scores. Scores of dense PCA do not correlate; those of sparse components may. The "
+        f"largest correlation here is {worst:.2f} in size; above 0.8 two components say nearly the same."
     )
     label = f"Correlation of the scores of components; the largest is {worst:.2f}."
     return figure(plot_correlation(model, palette=PAGE), label, caption, "correlation")
@@ -171,7 +173,7 @@ def features(model: SparsePCAModel) -> Markup:
     shown = range(min(model.n_components, 8)) if known is not None else range(0)
     heads = [("Feature", False), ("Mean", True)]
     heads += [] if spread is None else [("Standard deviation", True)]
-    heads += [("Missing", True), ("In components", False), *((f"Score {k + 1}", True) for k in shown)]
+    heads += [("Missing", True), ("In components", False), *((f"With score {k + 1}", True) for k in shown)]
     order = _by_use(model)
     rows = []
     for j in order[:LISTED]:
@@ -182,7 +184,7 @@ def features(model: SparsePCAModel) -> Markup:
         rows.append(row + ([] if known is None else [(known[k, j], f"{known[k, j]:+.2f}") for k in shown]))
     told = "Features that have a weight come first, then those that correlate most with a score."
     told += (
-        " Scores are correlations: a feature without a weight may say the same as one with it."
+        " The last columns are correlations with the scores: a feature without a weight may correlate highly too."
         if known is not None
         else ""
     )
@@ -203,8 +205,8 @@ def sites(model: SparsePCAModel) -> Markup:
     hidden = model.n_sites - len(shown)
     kept = tag(
         "p",
-        f"{words.count(hidden, 'site')} of {model.n_sites} do not let their own figures be shown, so none is here. "
-        "A site allows it with show_sites in the study, or alone in its policy.",
+        f"{words.count(hidden, 'site')} of {model.n_sites} do not let their own figures be shown. Where you hold "
+        "the files of all sites, fedspca fit --show-sites shows them.",
     )
     if not shown:
         return kept

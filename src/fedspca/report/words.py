@@ -6,6 +6,7 @@ from fedspca.model import SparsePCAModel
 from fedspca.plots.loadings import by_size, short
 
 NAMED = 4
+SEPARATE = 0.3  # correlation of scores below which components are said to hardly overlap: 9 % of the variance shared
 
 
 def headline(model: SparsePCAModel) -> str:
@@ -31,16 +32,21 @@ def summary(model: SparsePCAModel) -> str:
     where = "at one site" if model.n_sites == 1 else f"at {model.n_sites} sites"
     told = (
         f"{count(model.n_samples, 'row')} {where} were analysed together. Rows stayed where they are: only sums over "
-        f"the sites were exchanged. The {count(model.n_components, 'component')} found use {nonzero:,} of {weights:,} "
-        f"possible weights and together capture {model.captured_ratio:.1%} of the variance"
+        f"the sites were exchanged. {_found(model)} {model.captured_ratio:.1%} of the variance, with {nonzero:,} of "
+        f"{weights:,} possible weights"
     )
     best = sum((model.facts.get("dense_variance_ratio") or [])[: model.n_components])
     if best:
         told += (
-            f". Dense PCA, which uses all weights, captures {best:.1%} with as many components; the sparse ones keep "
-            f"{model.captured_ratio / best:.1%} of that"
+            f". Dense PCA, which uses all weights, captures {best:.1%} with as many components; the sparse weights "
+            f"keep {model.captured_ratio / best:.1%} of that"
         )
     return f"{told}."
+
+
+def _found(model: SparsePCAModel) -> str:
+    one = model.n_components == 1
+    return "One component was found. It captures" if one else f"The {model.n_components} components together capture"
 
 
 def next_step(model: SparsePCAModel) -> str:
@@ -69,9 +75,15 @@ def overlap(model: SparsePCAModel) -> str | None:
     pairs = [(abs(values[i, j]), j + 1, i + 1) for i in range(len(values)) for j in range(i)]
     _, first, second = max(pairs)
     return (
-        f"No two components say the same: the scores that correlate most, {first} and {second}, do so by "
-        f"{values[first - 1, second - 1]:+.2f}, and 0.8 in size would be too much."
+        f"The largest correlation between the scores of two components is {values[first - 1, second - 1]:+.2f} "
+        f"(components {first} and {second}). {_how_much(values[first - 1, second - 1])}"
     )
+
+
+def _how_much(correlation: float) -> str:
+    if abs(correlation) < SEPARATE:
+        return "So they hardly overlap."
+    return "So they overlap in part. Beyond 0.8 in size two components would say nearly the same."
 
 
 def component_words(model: SparsePCAModel, number: int) -> str:
@@ -106,7 +118,7 @@ def stand_ins(model: SparsePCAModel, number: int, least: float = 0.7) -> str | N
         return None
     named = ", ".join(f"{short(model.feature_names[j], 40)} ({values[j]:+.2f})" for j in others[:NAMED])
     more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-    return f"Not in it, and yet correlated with its score by at least {least:g} in size: {named}{more}."
+    return f"Features without a weight that correlate with its score by {least:g} or more in size: {named}{more}."
 
 
 def ending(model: SparsePCAModel) -> str:
