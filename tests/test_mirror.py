@@ -59,7 +59,6 @@ ELSEWHERE = {
     "plots/certainty.py": ("report/test_certainty.py", "the report draws both"),
     "report/record.py": ("report/test_page.py", "a part of the page"),
     "report/sections.py": ("report/test_page.py", "a part of the page"),
-    "report/words.py": ("report/test_page.py", "a part of the page"),
     "site/errors.py": ("site/test_site.py", "exceptions without logic"),
     "solvers/asking.py": ("contracts/federation.py", "names of arrays"),
     "solvers/consensus.py": ("solvers/test_faspca.py", "the rounds of both consensus solvers"),
