@@ -12,6 +12,8 @@ import pytest
 
 from fedspca import Query, Site, SiteRefusal
 from fedspca.door import session
+from fedspca.site.errors import InvalidQuery
+from fedspca.site.queries import QUERIES
 from helpers.hostile import frame, masked
 
 ROWS, SEED, ASKED = 8, 7, 300
@@ -74,3 +76,10 @@ def test_columns_are_not_permuted_without_end():
     federation.sum(asked(permutations=40))
     with pytest.raises(SiteRefusal, match="100 times in a study"):
         federation.sum(asked(permutations=1))
+
+
+def test_one_answer_holds_no_more_than_an_honest_run_asks_for():
+    """A hundred covariances of 4,096 features would take 6.7 GB at every site."""
+    with pytest.raises(InvalidQuery, match="permutations of 1 to 1"):
+        QUERIES["permuted_gram"].validate("a", 4096, Query("permuted_gram", frame(4096), asked(permutations=2).scalars))
+    QUERIES["permuted_gram"].validate("a", 4096, Query("permuted_gram", frame(4096), asked(permutations=1).scalars))

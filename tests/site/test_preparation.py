@@ -20,6 +20,14 @@ def test_a_design_has_a_column_for_each_level_but_the_first_and_for_each_interac
     assert np.array_equal(encoded, np.column_stack([AGE, male, 0 * male, AGE * male, 0 * male]))
 
 
+def test_a_design_of_any_number_of_columns_is_refused_before_it_is_made():
+    """A study is proposed by anyone: a short letter must not take all memory."""
+    levels = {name: tuple(map(str, range(1000))) for name in "abcd"}
+    with pytest.raises(InvalidData, match=f"have {999**4} columns, and at most 10000"):
+        Design(("a:b:c:d",), levels)
+    assert len(Design(("a", "b"), levels).lines) == 2 * 999
+
+
 def test_numbers_may_be_levels_too():
     assert level_text(2.0) == "2"
     assert np.array_equal(Design(("b",), {"b": ("1", "2")}).encode("here", {"b": [1.0, 2.0]}), [[0.0], [1.0]])

@@ -18,6 +18,7 @@ from fedspca.site.errors import InvalidData
 Array = NDArray[np.float64]
 
 BETWEEN = ":"  # an interaction is written age:sex
+MOST_LINES = 10_000  # columns of a design; interactions of long lists of levels have any number
 
 
 class Line(NamedTuple):
@@ -55,6 +56,8 @@ class Design:
         for name, levels in self.levels.items():
             if len(set(levels)) != len(levels) or len(levels) < 2:
                 raise InvalidData(f"The covariate {name!r} needs two or more different levels. Got {list(levels)}.")
+        if (lines := sum(map(self._count, self.terms))) > MOST_LINES:
+            raise InvalidData(f"The covariates have {lines} columns, and at most {MOST_LINES} can be taken out.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,6 +68,10 @@ class Design:
     def lines(self) -> tuple[Line, ...]:
         """The columns of the design, in order."""
         return tuple(Line(name, term) for term in self.terms for name in self._names_of(term))
+
+    def _count(self, term: str) -> int:
+        """Count the columns of a term, without making them: a study is proposed by anyone."""
+        return math.prod(len(self.levels[part]) - 1 for part in term.split(BETWEEN) if part in self.levels)
 
     def _names_of(self, term: str) -> list[str]:
         names = [""]

@@ -28,7 +28,8 @@ Shape: TypeAlias = tuple[str, ...]
 LARGEST, SMALLEST = 1e30, 1e-30  # of the numbers in a question; squares, and products of a few, are still numbers
 BESIDE = frozenset({"removed", "coefficients"})  # matrices of a question that are no directions asked about
 ORTHONORMAL = 1e-6  # solvers keep ten digits
-MOST_PERMUTATIONS = 100  # in one answer
+MOST_PERMUTATIONS = 100  # in one answer,
+AT_ONCE = 8 << 20  # if they have no more numbers than that, or it is one
 FOLDS, DEAL = "folds", "deal"  # the scalars of a question that is answered by fold: how many, and the seed
 
 
@@ -151,6 +152,11 @@ def out_of_range(query: Query) -> str | None:
     return None
 
 
+def permutations_at_once(d: int) -> int:
+    """Return of how many permutations of so many features one answer holds the covariances."""
+    return max(1, AT_ONCE // packed_size(d))
+
+
 def _same(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
     return a is b or np.array_equal(a, b)
 
@@ -201,8 +207,9 @@ class Question:
             problem = not_orthonormal("directions", query.arrays["directions"])
         if problem is None and self.private:
             problem = out_of_range(query)
-        if problem is None and not 1 <= int(query.scalars.get("permutations", 1)) <= MOST_PERMUTATIONS:
-            problem = f"it asks for {query.scalars['permutations']} permutations of 1 to {MOST_PERMUTATIONS}."
+        most = min(MOST_PERMUTATIONS, permutations_at_once(d))
+        if problem is None and not 1 <= int(query.scalars.get("permutations", 1)) <= most:
+            problem = f"it asks for {query.scalars['permutations']} permutations of 1 to {most}."
         if problem is None and self.components(query) > d:
             problem = f"it asks about {self.components(query)} directions of {d} features."
         if problem is not None:

@@ -14,7 +14,7 @@ from fedspca.federation.base import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.small import largest_eigenpairs
 from fedspca.linalg.symmetric import unpack
-from fedspca.site.question import Query, Scalar
+from fedspca.site.question import Query, Scalar, permutations_at_once
 from fedspca.solvers.asking import frame_arrays
 
 Array = NDArray[np.float64]
@@ -22,7 +22,6 @@ Array = NDArray[np.float64]
 TRACY_WIDOM_99 = 2.0234  # the 99 % quantile of the largest eigenvalue of noise, in its own units (real data)
 _NINETY_NINE = 2.55  # that quantile's distance from the mean, in standard deviations
 PERMUTATIONS = 20
-_AT_ONCE = 8 << 20  # numbers of a sum
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def above(values: Array, trace: float, n: int, d: int, edge: float) -> int:
 def parallel_analysis(federation: Federation, frame: Frame, n: int, most: int, seed: int) -> Null:
     """Ask for covariances of columns permuted within each site, in a few sums, and return their leading eigenvalues."""
     d = len(frame.mean)
-    together = max(1, min(PERMUTATIONS, _AT_ONCE // (d * (d + 1) // 2)))
+    together = min(PERMUTATIONS, permutations_at_once(d))
     found = []
     for first in range(0, PERMUTATIONS, together):
         count = min(together, PERMUTATIONS - first)
