@@ -17,7 +17,7 @@ WIDTH, HEIGHT = 300, 210
 ENLARGED = 1.15  # on a page with room; on a phone a chart shrinks to its column
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, Noto Sans, Liberation Sans, sans-serif"
 MARGINS = {"left": 16, "right": 16, "top": 5, "bottom": 5}  # a reader's type may be wider than was measured
-NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+NOT_DRAWN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd]")
 FORMATS = (".svg", ".png", ".pdf", ".html", ".json")
 
 
@@ -71,16 +71,17 @@ def data(rows: Rows) -> Any:
 
 
 def specification(chart: Any) -> Any:
-    """Return a chart as Vega-Lite, without the characters that XML forbids.
+    """Return a chart as Vega-Lite, without the characters that its converter cannot take.
 
-    The converter ends the whole process at the first of them, and names of features may hold any character.
+    Names of features may hold any character. One that XML forbids ends the whole process, and a label that is cut
+    within a character of two code units (an emoji) ends the drawing.
     """
     return _printable(chart.to_dict())
 
 
 def _printable(part: Any) -> Any:
     if isinstance(part, str):
-        return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", part)
+        return NOT_DRAWN.sub("\N{REPLACEMENT CHARACTER}", part)
     if isinstance(part, dict):
         return {_printable(key): _printable(value) for key, value in part.items()}
     return [_printable(value) for value in part] if isinstance(part, list) else part
