@@ -1,4 +1,5 @@
 import altair as alt
+import pandas as pd
 import pytest
 
 from fedspca import ExactSPCA, SparsePCAModel
@@ -37,3 +38,10 @@ def test_characters_that_the_converter_cannot_take_are_replaced():
     part = specification(alt.Chart(data([{"name": name} for name in names])).mark_bar(tooltip=names[0]))
     assert [row["name"] for row in part["data"]["values"]] == ["�[31mred", "��", names[2], "�"]
     assert part["mark"]["tooltip"] == "�[31mred"
+
+
+def test_names_of_emoji_and_escapes_that_are_cut_short_are_drawn(tmp_path):
+    names = ["😀" * 40, "\x1b[31m" + "😀" * 39, *"cdefgh"]
+    fitted = ExactSPCA(1, n_nonzero=8, proof_seconds=0.0).fit(pd.DataFrame(make_rows(), columns=names))
+    save_chart(SparsePCAModel.from_estimator(fitted).plot_loadings(), tmp_path / "a.svg")
+    assert "��" in (tmp_path / "a.svg").read_text(encoding="utf-8")

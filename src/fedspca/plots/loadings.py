@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.plots.theme import PAPER, WIDTH, Palette, Rows, altair, data, dressed
+from fedspca.plots.theme import PAPER, WIDTH, Palette, Rows, altair, data, dressed, printable
 from fedspca.reading import Readable
 
 Array = NDArray[np.float64]
@@ -99,7 +99,7 @@ def _by_place(names: dict[int, str]) -> str:
 def _quoted(text: str) -> str:
     import json
 
-    return json.dumps(text)
+    return json.dumps(printable(text))
 
 
 def _signs(palette: Palette) -> Any:

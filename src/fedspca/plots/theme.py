@@ -76,15 +76,20 @@ def specification(chart: Any) -> Any:
     Names of features may hold any character. One that XML forbids ends the whole process, and a label that is cut
     within a character of two code units (an emoji) ends the drawing.
     """
-    return _printable(chart.to_dict())
+    return _printable_part(chart.to_dict())
 
 
-def _printable(part: Any) -> Any:
+def _printable_part(part: Any) -> Any:
     if isinstance(part, str):
-        return NOT_DRAWN.sub("\N{REPLACEMENT CHARACTER}", part)
+        return printable(part)
     if isinstance(part, dict):
-        return {_printable(key): _printable(value) for key, value in part.items()}
-    return [_printable(value) for value in part] if isinstance(part, list) else part
+        return {_printable_part(key): _printable_part(value) for key, value in part.items()}
+    return [_printable_part(value) for value in part] if isinstance(part, list) else part
+
+
+def printable(text: str) -> str:
+    """Return a text with a sign in the place of each character that cannot be drawn."""
+    return NOT_DRAWN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def chart_svg(chart: Any) -> str:
