@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fedspca import Policy, Site
 from fedspca.door.endpoint import Endpoint
 from fedspca.door.replay import Replays
+from fedspca.door.session import UNFIT
 from fedspca.door.store import FolderStore, MemoryStore
 from fedspca.letters.audit import START
 from fedspca.letters.identity import Identity, signed_payload
@@ -537,6 +538,22 @@ def test_terms_that_do_not_say_what_is_asked_are_refused():
         if kind == "refused":
             assert answer.fields["reason"].startswith("the terms do not say what is asked: yyy")
             assert len(answer.fields["reason"]) == len(last(door)["reason"]) == 1000
+
+
+def test_a_study_with_masks_is_not_taken_where_covariates_tell_of_few_rows(caplog):
+    site = Site("north", rows())
+    door = doors([site])["north"]
+    door.study = ""
+    site.disclosed = "the covariate 'sex=F' is of one row"
+    plain, masked = agreement_for([site]), agreement_for([site], masked=True)
+    assert proposed(door, plain).kind == "proposal"
+    assert caplog.records == []
+    answer = proposed(door, masked)
+    assert (answer.kind, answer.fields["reason"]) == ("refused", UNFIT)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["A study was not taken: the covariate 'sex=F' is of one row"]  # for the owner alone
+    site.disclosed = None
+    assert proposed(door, masked).kind == "proposal"
 
 
 class TestArranged:
