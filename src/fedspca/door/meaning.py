@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 Kept = Mapping[str, NDArray[Any]]
 
 ABOUT_MEANS = frozenset({"deviations", "covariate_moments", "residuals"})  # they bring means and no scales
+CONSENSUS = AVERAGED | {"curvature"}  # no sums over rows: under masks they tell of single sites
 FRAMES = "study:frames"
 ADJUSTMENTS = "study:adjustments"
 MEANS = "study:means"
@@ -132,10 +133,12 @@ def _private_objection(agreement: Agreement, query: Query) -> str | None:
 
 
 def _consensus_objection(agreement: Agreement, query: Query) -> str | None:
-    if query.name not in AVERAGED:
+    if query.name not in CONSENSUS:
         return None
     if agreement.masked and not agreement.consensus_under_masks:
         return "under masks, consensus steps tell of single sites, and the owner has not approved that by name."
+    if query.name not in AVERAGED:
+        return None
     if query.scalars["iteration"] == 0 and "start" not in query.arrays:
         return "between institutions sites begin at a common point, and it brings none (init='warm', or an array)."
     if query.scalars.get("begin") == "random":
