@@ -446,7 +446,7 @@ def test_names_facts_and_numbers_of_another_kind_are_refused(saved, changes, wor
         ({"optimality_gap": 0.00151}, "better by more than 0.2 %."),
         (
             {"optimality_gap": 0.0234, "bound_is_dense": True},
-            "more than dense PCA does, at most 2.4 % more than these.",
+            "more than dense PCA, which captures at most 2.4 % more than these.",
         ),
     ],
 )

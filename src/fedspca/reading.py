@@ -126,7 +126,9 @@ class Readable:
         if gap is None:
             return None
         if self.facts.get("bound_is_dense"):
-            return f"No loadings capture more than dense PCA does, at most {_percent(gap)} more than these."
+            return (
+                f"No loadings can capture more than dense PCA, which captures at most {_percent(gap)} more than these."
+            )
         if gap <= PROVED:
             return "It is proved that no loadings with as few non-zeros are better."
         return f"It is proved that no loadings with as few non-zeros are better by more than {_percent(gap)}."

@@ -58,8 +58,8 @@ def test_files_are_transformed_row_by_row_and_so_are_new_rows(tmp_path, monkeypa
         (np.zeros((2, 3)), ["library"], "row 0 has no counts"),
         (np.zeros((2, 3)), ["clr"], "zero or negative"),
         (sp.csr_array(COUNTS), ["clr"], "sparse rows have zeros"),
-        (COUNTS, ["clr", "log1p"], "name it alone"),
-        (COUNTS, ["log1p", "library"], "not before it: library,log1p"),
+        (COUNTS, ["clr", "log1p"], "Use it without others"),
+        (COUNTS, ["log1p", "library"], "must come before log1p. Write library,log1p"),
     ],
 )
 def test_what_cannot_be_transformed_is_refused(rows, names, told):

@@ -43,7 +43,7 @@ def test_an_honest_study_holds(folder, bundle):
     findings = verify(bundle, logs)
     assert [finding.name for finding in findings] == list(module.CHECKS)
     assert [finding.told for finding in findings if not finding.holds] == []
-    assert "3 sites found the same beside" in findings[6].told
+    assert "3 sites computed the same ones" in findings[6].told
 
 
 def noticed(path):

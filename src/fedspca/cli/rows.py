@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from fedspca.model import Array, SparsePCAModel
 
 Id = Annotated[str | None, typer.Option("--id", help="A column that names rows, carried along.")]
-Encoding = Annotated[
-    str | None, typer.Option("--encoding", help="How letters of text tables are stored, if it is not found.")
-]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What stands between values, if it is not found.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="The encoding of text tables, if it is not found.")]
+Delimiter = Annotated[str | None, typer.Option("--delimiter", help="The sign between values, if it is not found.")]
 Decimal = Annotated[str | None, typer.Option("--decimal", help="The decimal sign of a text table, if it is not found.")]
 
 

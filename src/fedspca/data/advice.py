@@ -82,7 +82,7 @@ def _whole_numbers(name: str, values: Array) -> str | None:
     if NAMED_AS_ID.fullmatch(name):
         return "has the name of an identifier."
     if NAMED_AS_PLACE.fullmatch(name):
-        return "has the name of a place: a postcode is no quantity."
+        return "has the name of a postcode or place, which is not a quantity."
     return "holds whole numbers, no two alike: is it an identifier?" if distinct and len(values) >= DISTINCT else None
 
 

@@ -38,9 +38,11 @@ def check_transforms(names: Sequence[str]) -> Sequence[str]:
         if name not in TRANSFORMS:
             raise InvalidData(f"There is no transform {name!r}; there are {', '.join(TRANSFORMS)}.")
     if "clr" in names and len(names) > 1:
-        raise InvalidData("The transform clr takes logarithms and the size of a row out itself: name it alone.")
+        raise InvalidData(
+            "The transform clr takes logarithms itself, and removes the size of each row. Use it without others."
+        )
     if list(names) == ["log1p", "library"]:
-        raise InvalidData("Logarithms are taken of what library makes, not before it: library,log1p.")
+        raise InvalidData("The transform library must come before log1p. Write library,log1p.")
     return names
 
 

@@ -100,7 +100,7 @@ def fit_covariance_file(settings: FitSettings, *, callback: Callback | None = No
     estimator = make_estimator(settings, [callback] if callback else [])
     federation = read_covariance(Path(str(settings.covariance)), settings)
     kept = {name: value for name, value in asdict(settings).items() if name not in {"files", "cache"}}
-    told = ["a covariance was analysed and no rows: figures about rows are those of Gaussian ones"]
+    told = ["a covariance was analysed, without rows: figures about rows assume Gaussian rows"]
     return fitted_model(settings, estimator, federation, study=kept, told=told, site_names=["covariance"])
 
 

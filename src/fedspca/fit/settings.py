@@ -62,7 +62,9 @@ class SolverSettings:
         choices=("paper",),
     )
     rho: float | None = setting(
-        "fit", "How strongly sites are held together; by default found from the sites (faspca, fsspca).", example="1e3"
+        "fit",
+        "How strongly sites are pulled to consensus; by default found from the sites (faspca, fsspca).",
+        example="1e3",
     )
     mu: float | None = setting("fit", "The width of the smoothing (fsspca).", example="1e-3")
     block_sizes: tuple[int, ...] | None = setting(
@@ -70,7 +72,7 @@ class SolverSettings:
     )
     deflation: str | None = setting(
         "fit",
-        "How later stages keep off earlier ones: orthogonal, generalized (paper), literal (faspca, fsspca).",
+        "How later stages are kept apart from earlier ones: orthogonal, generalized (paper), literal (faspca, fsspca).",
         example='"orthogonal"',
         choices=("orthogonal", "generalized", "literal"),
     )
@@ -124,7 +126,9 @@ class SolverSettings:
     tol: float | None = setting("fit", "When to stop; by default the solver's own.", example="1e-6")
     max_rounds: int | None = setting("fit", "The most rounds; by default the solver's own.", example="500")
     folds: int | None = setting(
-        "fit", "Ask by so many folds, and tell how sure the loadings are, for no further round (exact).", example="10"
+        "fit",
+        "Deal rows into this many folds, to say how sure the loadings are; no further round (exact).",
+        example="10",
     )
     seed: int = setting("fit", "Seed of the first directions.", 0)
     between_sites: bool = setting(
@@ -153,7 +157,7 @@ class SolverSettings:
     weight: str | None = setting("adjust", "The column that says how often a row counts.", example='"weight"')
     site_weight: str = setting(
         "adjust",
-        "Whether a site counts as its rows do, or every site alike: rows or equal.",
+        "How much a site counts: rows (by its number of rows) or equal (every site the same).",
         "rows",
         choices=("rows", "equal"),
     )
@@ -191,10 +195,8 @@ class FitSettings(SolverSettings):
     files: tuple[str, ...] = setting("data", "The tables; each file is a site.", (), '["north.csv", "south.parquet"]')
     site_column: str | None = setting("data", "The column that names each row's site.", example='"hospital"')
     common: bool = setting("data", "Take only the features that every site has, and name the others.", False)
-    encoding: str | None = setting(
-        "data", "How the letters of text tables are stored, if it is not found.", example='"cp1252"'
-    )
-    delimiter: str | None = setting("data", "What stands between values, if it is not found.", example='";"')
+    encoding: str | None = setting("data", "The encoding of text tables, if it is not found.", example='"cp1252"')
+    delimiter: str | None = setting("data", "The sign between values, if it is not found.", example='";"')
     decimal: str | None = setting("data", "The decimal sign of text tables, if it is not found.", example='","')
     sheet: str | None = setting("data", "The sheet of a workbook; by default its first.", example='"baseline"')
     covariance: str | None = setting(
@@ -202,7 +204,7 @@ class FitSettings(SolverSettings):
         "Instead of tables: a CSV with a covariance or correlation matrix, the features' names in its first row.",
         example='"S.csv"',
     )
-    covariance_rows: int | None = setting("data", "How many rows that covariance is of.", example="180")
+    covariance_rows: int | None = setting("data", "The number of rows behind that covariance.", example="180")
     cache: str | None = setting("data", "Where prepared copies of large files are kept.", example='"/scratch/cache"')
 
     features: tuple[str, ...] | None = setting("columns", "The features, in order.", example='["age", "bmi"]')
@@ -217,7 +219,7 @@ class FitSettings(SolverSettings):
     )
     rename: Mapping[str, tuple[str, ...]] = setting(
         "columns",
-        "Features that some files call otherwise, each with its other names.",
+        "Features that have other names in some files, each with those names.",
         {},
         '{ age = ["AGE", "Age_y"] }',
     )

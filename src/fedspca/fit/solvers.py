@@ -69,7 +69,7 @@ def _preset(settings: SolverSettings) -> dict[str, Any]:
         raise ValueError(f"There is no preset {settings.preset!r}; there is 'paper'.")
     if settings.solver not in ("faspca", "fsspca"):
         raise ValueError(
-            f"The preset 'paper' is for the paper's methods, and {settings.solver!r} is none. "
+            f"The preset 'paper' is for the paper's methods; {settings.solver!r} is not one of them. "
             "Write --solver faspca or --solver fsspca."
         )
     return paper_settings(settings.solver.upper(), settings.number_of_components("The preset 'paper'"))

@@ -107,7 +107,7 @@ def data_notes(model: SparsePCAModel) -> Markup:
     gaps = int(np.count_nonzero(model.missing_share))
     if not gaps:
         return join(*told, tag("p", "No value is missing."))
-    missing = f"{words.count(gaps, 'feature')} had missing values. They stand at the joint mean of the feature."
+    missing = f"{words.count(gaps, 'feature')} had missing values. They were replaced by the joint mean of the feature."
     return join(*told, tag("p", missing))
 
 

@@ -160,7 +160,7 @@ def _tell_releases(folder: StudyFolder, conversation: Conversation) -> None:
     others = {site: release for site, release in conversation.software.items() if release != SOFTWARE}
     if others:
         named = ", ".join(f"{site} {release}" for site, release in sorted(others.items()))
-        strict = " A site that runs the study beside may refuse to go on." if conversation.agreement.masked else ""
+        strict = " A site that checks each question may refuse to go on." if conversation.agreement.masked else ""
         folder.tell("notice", text=f"Other releases of fedspca than {SOFTWARE} here: {named}.{strict}")
 
 

@@ -34,7 +34,9 @@ class StudySettings(SolverSettings):
     between_sites: bool = setting(
         "fit", "Also sum what lies between the sites' means, before and after, for the report.", False
     )
-    path: bool = setting("fit", "Also follow explained variance against non-zeros (exact; a dozen rounds more).", False)
+    path: bool = setting(
+        "fit", "Also follow the variance captured against non-zeros (exact; a dozen rounds more).", False
+    )
 
     name: str = setting("study", "The study's name, as owners will see it.", "study")
     sites: tuple[str, ...] = setting("study", "The sites, each with a name.", (), '["north", "south", "east"]')

@@ -207,7 +207,7 @@ def _model(bundle: Bundle) -> str:
             raise InvalidBundle(f"{whose} has other loadings than follow from the sums")
     if found.feature_names != bundle.agreement.features:
         raise InvalidBundle("the model names other features than were agreed on")
-    return f"its loadings follow from the sums, and {len(beside)} sites found the same beside"
+    return f"its loadings follow from the sums, and {len(beside)} sites computed the same ones"
 
 
 def _logs(bundle: Bundle) -> str:

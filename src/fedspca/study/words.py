@@ -40,7 +40,7 @@ WHY_THE_PHRASE = (
 def sparsity_in_words(fit: Mapping[str, Any]) -> str:
     """Return how sparse the components are to be."""
     if fit.get("nonzero") == "auto":
-        return "as many features each as predict rows left out best"
+        return "the number of features that predicts left-out rows best"
     if fit.get("nonzero") is not None:
         return f"{fit['nonzero']} features each"
     if fit.get("lam") is not None:
@@ -133,8 +133,8 @@ def _by_fold(agreement: Agreement) -> list[str]:
     if not agreement.folds:
         return []
     told = (
-        f"Sums are told by fold: this site deals its rows into {agreement.folds} folds by chance, and answers once for "
-        "each. A sum is then over a part of the rows. A site with few rows keeps them together in one fold."
+        f"Sums are given by fold: this site deals its rows into {agreement.folds} folds at random, and answers once "
+        "for each. A sum is then over a part of the rows. A site that holds too few rows for this refuses."
     )
     return [told]
 
