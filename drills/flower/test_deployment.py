@@ -11,7 +11,8 @@ from fedspca.flower.certificates import make_certificates
 from fedspca.flower.commands import FlowerProcessError, free_port
 from fedspca.flower.control import SuperLinkControl
 from fedspca.flower.executor import CONNECTED
-from fedspca.flower.processes import keep_node_running, start_gateway, tail
+from fedspca.flower.keeping import NodeKeeper
+from fedspca.flower.processes import start_gateway, tail
 
 ROUND_TRIP = """
 sites = wait_for(channel, 3)
@@ -79,13 +80,12 @@ def test_a_guard_that_is_down_is_named_at_once(study):
 
 
 class Watched:
-    """A site under ``keep_node_running``, and what it is told."""
+    """A site under a ``NodeKeeper``, and what it is told."""
 
     def __init__(self, site, address, authority):
         self.told, self._stop = [], threading.Event()
-        arguments = (site.supernode, address, authority, self.told.append, self._stop)
-        more = {"first_wait": 0.5}
-        self._thread = threading.Thread(target=keep_node_running, args=arguments, kwargs=more, daemon=True)
+        keeper = NodeKeeper(site.supernode, address, authority, self.told.append)
+        self._thread = threading.Thread(target=keeper.keep, args=(self._stop,), daemon=True)
         self._thread.start()
 
     def stop(self):
