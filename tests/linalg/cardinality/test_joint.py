@@ -12,7 +12,7 @@ from fedspca.linalg.cardinality.column import best_columns, row_bounds
 from fedspca.linalg.cardinality.fewest import eliminated, fewest_nonzeros
 from fedspca.linalg.cardinality.joint import best_loadings
 from fedspca.linalg.cardinality.polish import Fit, captured, orthonormal_basis, refit_free, refit_orthogonal
-from fedspca.linalg.cardinality.proof import certify
+from fedspca.linalg.cardinality.proof import bound_loadings
 from fedspca.linalg.cardinality.selection import heaviest, ranked
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.penalised_bound import penalised_bound
@@ -86,8 +86,8 @@ def test_one_component_is_the_best_of_all_supports_and_no_bound_is_below_it(seed
         fit = best_loadings(s, (k,), orthogonal=True, tuning=Tuning())
         assert fit.variance == pytest.approx(best, rel=1e-9, abs=1e-9)
         assert np.count_nonzero(fit.w) <= k
-        certificate = certify(s, fit, (k,), orthogonal=True, seconds=0.01)
-        assert certificate.bound >= best * (1 - 1e-9)
+        bounded = bound_loadings(s, fit, (k,), orthogonal=True, seconds=0.01)
+        assert bounded.bound >= best * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -100,7 +100,9 @@ def test_no_bound_for_several_components_is_below_what_some_reach(orthogonal, se
         reached = best_in_turn(s, k, r, orthogonal)
         fit = in_turn(s, (k,) * r, orthogonal)
         for seconds in (0.0, 0.01):
-            assert certify(s, fit, (k,) * r, orthogonal=orthogonal, seconds=seconds).bound >= reached * (1 - 1e-9)
+            assert bound_loadings(s, fit, (k,) * r, orthogonal=orthogonal, seconds=seconds).bound >= reached * (
+                1 - 1e-9
+            )
 
 
 @pytest.mark.parametrize("orthogonal", [True, False])
@@ -238,6 +240,6 @@ def test_a_proof_ends_in_time():
     s = x.T @ x
     fit = best_loadings(s, (12,), orthogonal=True, tuning=Tuning())
     began = time.monotonic()
-    certificate = certify(s, fit, (12,), orthogonal=True, seconds=0.2)
+    bounded = bound_loadings(s, fit, (12,), orthogonal=True, seconds=0.2)
     assert time.monotonic() - began < 5.0
-    assert certificate.bound > fit.variance
+    assert bounded.bound > fit.variance

@@ -33,7 +33,7 @@ _TUNING = ProofTuning()
 
 
 @dataclass(frozen=True)
-class Certificate:
+class BoundedFit:
     """Loadings, and what none can exceed.
 
     Attributes
@@ -58,9 +58,9 @@ class Certificate:
         return self.gap <= PROVED
 
 
-def certify(
+def bound_loadings(
     s: Array, fit: Fit, k: Counts, *, orthogonal: bool, seconds: float, progress: Progress = lambda _bound, _nodes: None
-) -> Certificate:
+) -> BoundedFit:
     """Bound the variance that any loadings with at most ``k_j`` non-zeros capture.
 
     Bounds by rows first, then a line search over rho, first-order steps on U, and branch and bound for one component.
@@ -69,7 +69,7 @@ def certify(
     d = len(s)
     k = tuple(min(kj, d) for kj in k)
     deadline = time.monotonic() + seconds
-    found = Certificate(fit, max(cheap_bound(s, k, orthogonal=orthogonal), fit.variance))
+    found = BoundedFit(fit, max(cheap_bound(s, k, orthogonal=orthogonal), fit.variance))
     if found.proved or 16 * seconds_for(d) > max(seconds, 0.0):
         return found
     if len(k) == 1:
@@ -77,7 +77,7 @@ def certify(
     return _several(s, found, k, orthogonal, deadline, progress)
 
 
-def _one(s: Array, found: Certificate, k: int, deadline: float, progress: Progress) -> Certificate:
+def _one(s: Array, found: BoundedFit, k: int, deadline: float, progress: Progress) -> BoundedFit:
     """Bounds for one component, branch and bound among them."""
     proof = _proved_column(s, _column(found.fit.w[:, 0]), k, found.bound, deadline, progress)
     fit = found.fit
@@ -85,7 +85,7 @@ def _one(s: Array, found: Certificate, k: int, deadline: float, progress: Progre
         w = np.zeros((len(s), 1))
         w[proof.column.support, 0] = proof.column.weights
         fit = Fit(w, proof.column.gain)
-    return Certificate(fit, max(min(found.bound, proof.bound), fit.variance))
+    return BoundedFit(fit, max(min(found.bound, proof.bound), fit.variance))
 
 
 def _proved_column(s: Array, column: Column, k: int, known: float, deadline: float, progress: Progress) -> Proof:
@@ -122,8 +122,8 @@ def _within(deadline: float, share: float) -> float:
 
 
 def _several(
-    s: Array, found: Certificate, k: Counts, orthogonal: bool, deadline: float, progress: Progress
-) -> Certificate:
+    s: Array, found: BoundedFit, k: Counts, orthogonal: bool, deadline: float, progress: Progress
+) -> BoundedFit:
     """Bounds for several components.
 
     Loadings that need not be orthogonal either have supports apart, and are orthogonal, or share a feature, and then
@@ -135,7 +135,7 @@ def _several(
     if not orthogonal:
         shared = _together(s, fit, r, projection_mass(min(m - 1, len(s)), r), deadline)
         bound = shared if m > len(s) else max(bound, shared)
-    return Certificate(fit, max(min(found.bound, bound), fit.variance))
+    return BoundedFit(fit, max(min(found.bound, bound), fit.variance))
 
 
 def _together(

@@ -14,7 +14,7 @@ from fedspca.linalg.cardinality.bounds import seconds_for, several_bound
 from fedspca.linalg.cardinality.fewest import fewest_nonzeros
 from fedspca.linalg.cardinality.joint import best_loadings
 from fedspca.linalg.cardinality.polish import Fit
-from fedspca.linalg.cardinality.proof import certify
+from fedspca.linalg.cardinality.proof import bound_loadings
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.penalised_bound import penalised_bound
@@ -132,9 +132,9 @@ def _cardinality(
     starts = _turned(basis, tuning.rotations)
     fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
     ended = _ended(deadline)
-    certificate = certify(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
-    stopped = StopReason.PROVED if certificate.proved else ended
-    return certificate.fit.w, stopped, certificate.bound
+    bounded = bound_loadings(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
+    stopped = StopReason.PROVED if bounded.proved else ended
+    return bounded.fit.w, stopped, bounded.bound
 
 
 def _variance_kept(
