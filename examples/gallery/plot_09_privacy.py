@@ -12,13 +12,13 @@ from fedspca import Budget, ExactSPCA, Ledger, LocalFederation, Privacy, Private
 from fedspca.metrics import explained_variance_ratio
 
 rng = np.random.default_rng(0)
-rows = rng.standard_normal((3000, 12)) + 2 * rng.standard_normal((3000, 1)) * (np.arange(12) < 4)
+rows = rng.standard_normal((30_000, 12)) + 2 * rng.standard_normal((30_000, 1)) * (np.arange(12) < 4)
 points = []
 for epsilon in (0.03, 0.1, 0.3):
     sites = [Site(f"site {k}", rows[k::3]) for k in range(3)]
     for site in sites:
         site.ledger = Ledger(Budget(epsilon=epsilon, delta=1e-6))  # what its owner allows
-    promise = Privacy(epsilon=epsilon, delta=1e-6, centre=0.0, scale=1.0, expected_rows=3000)
+    promise = Privacy(epsilon=epsilon, delta=1e-6, centre=0.0, scale=1.0, expected_rows=30_000)
     private = PrivateFederation(LocalFederation(sites), promise)
     found = ExactSPCA(1, n_nonzero=4, proof_seconds=0.0).fit_federation(private).components_
     points.append({"epsilon": epsilon, "captured": float(explained_variance_ratio(rows, found).sum())})
