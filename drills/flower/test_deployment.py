@@ -68,9 +68,10 @@ def test_a_key_is_registered_once(study):
 
 def test_a_guard_that_is_down_is_named_at_once(study):
     oslo = study.sites["oslo"]
-    run = study.run(WAIT + ROUNDS, {"rounds": 1, "deadline": 60.0})
+    run = study.run(WAIT + ROUNDS, {"rounds": 1, "deadline": 60.0, "gate": str(study.folder / "down")})
     run.wait(until=lambda said: said.get("ready") == 0)
     oslo._answer, answer = (lambda letter: 1 / 0), oslo._answer
+    study.folder.joinpath("down0").touch()  # a round is asked only now
     said = run.wait()
     oslo._answer = answer
     outcome = next(one for one in said if one.get("number") == 0)
