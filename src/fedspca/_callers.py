@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the person's own code, however deep in the package they arise."""
+"""Warnings that point at the line of the user's own code, however deep in the package they arise."""
 
 import sys
 import warnings

@@ -1,7 +1,8 @@
 """Packages that name what they export and import it only when it is asked for.
 
-A command that prints its help, or the relay of a site that starts anew for every message, must not pay for numpy and
-scikit-learn. A package states the module of each of its names; type checkers read ordinary imports beside it.
+Some commands must start fast, without the time to import numpy and scikit-learn: a command that only prints its help,
+or the relay of a site, which starts again for every message. Each package therefore lists which module defines each of
+its names. Type checkers read the ordinary imports beside that list.
 """
 
 from collections.abc import Callable, Mapping

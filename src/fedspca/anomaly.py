@@ -1,9 +1,10 @@
-"""Rows that a model explains badly: how anomalous each is, from which number on, and which features are to blame.
+"""Rows that a model explains badly: how anomalous each row is, the threshold, and which features are to blame.
 
-A row a has a residual Q = ‖a − Pa‖², what the components leave of it, and T² = sᵀC⁻¹s, how far its scores s are out.
-Its anomaly is T² + Q/σ², with σ² the mean square of a residual's coordinate. That is −2 log of its density, a constant
-apart, if rows were normal with the components' variances and equal noise elsewhere (probabilistic PCA, Tipping and
-Bishop 1999). All of it comes from sums: the covariance of the scores, and Σe, Σe² of the rows' errors.
+For a row a, Q = ‖a − Pa‖² is the squared residual that the components do not explain. T² = sᵀC⁻¹s is the squared
+Mahalanobis distance of its scores s from the mean, where C is the covariance of the scores. The anomaly of the row is
+T² + Q/σ², where σ² is the mean square of a coordinate of the residual. Up to a constant, it is −2 log of the row's
+density if rows are normal, with the components' variances and equal noise elsewhere (probabilistic PCA, Tipping and
+Bishop 1999). Everything is computed from sums: the covariance of the scores, and Σe and Σe² of the rows' errors e = Q.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ Array = NDArray[np.float64]
 
 def box_threshold(mean: float, variance: float, level: float) -> float:
     """Return the quantile of a variable with this mean and variance, as a scaled chi-square variable (Box 1954)."""
-    from scipy.stats import chi2  # it takes long to import, and few models are asked for anomalies
+    from scipy.stats import chi2  # slow to import, and rarely needed
 
     if not 0 < level < 1:
         raise ValueError(f"The level must be between 0 and 1. Got {level} instead.")
@@ -27,7 +28,7 @@ def box_threshold(mean: float, variance: float, level: float) -> float:
 
 
 class ScoresRows:
-    """scikit-learn's contract of outlier detection; :class:`fedspca.SparsePCAModel` has it."""
+    """scikit-learn's interface for outlier detection, which :class:`fedspca.SparsePCAModel` offers."""
 
     components: Array
     covariance: Array
@@ -39,7 +40,7 @@ class ScoresRows:
         raise NotImplementedError
 
     def score_samples(self, X: ArrayLike) -> Array:
-        """−(T² + Q/σ²) of each row: the lower, the more anomalous, as scikit-learn has it.
+        """−(T² + Q/σ²) of each row: the lower, the more anomalous, as in scikit-learn.
 
         Parameters
         ----------
@@ -54,7 +55,7 @@ class ScoresRows:
         return np.asarray(-_parts(self, X).sum(axis=1))
 
     def contributions(self, X: ArrayLike) -> Array:
-        """How much each feature adds to a row's anomaly; a row adds up to −:meth:`score_samples`.
+        """How much each feature adds to a row's anomaly. The parts of a row sum to minus its :meth:`score_samples`.
 
         Parameters
         ----------
@@ -64,7 +65,7 @@ class ScoresRows:
         Returns
         -------
         contributions : ndarray of shape (n, d)
-            A feature's part of Q/σ² and of T². The latter may be negative where features pull against each other.
+            Each feature's part of Q/σ² plus its part of T². The part of T² may be negative.
         """
         return _parts(self, X)
 
@@ -87,15 +88,16 @@ class ScoresRows:
         ]
 
     def threshold(self, level: float = 0.99) -> float:
-        """Return the score below which a row counts as an anomaly, so that this share of ordinary rows is above it.
+        """Return the score below which a row counts as an anomaly. The share ``level`` of ordinary rows is above it.
 
-        T² has mean r and variance 2r, Q/σ² the mean and variance that the rows of the fit had; their sum is taken as a
-        scaled chi-square variable. Anomalies among those rows raise it: see :class:`~fedspca.AnomalyDetector`.
+        T² has mean r and variance 2r. Q/σ² has the mean and variance found in the fitted rows. Their sum is treated as
+        a scaled chi-square variable. Anomalies among the fitted rows increase that variance, so that fewer rows are
+        marked: :class:`~fedspca.AnomalyDetector` can trim them.
 
         Parameters
         ----------
         level : float, default=0.99
-            The share of ordinary rows that is not to be marked.
+            The share of ordinary rows that should not be marked.
         """
         r, noise = len(self.components), _noise(self)
         errors = self.facts["row_errors"]

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written under a temporary name, forced to the disk, then renamed."""
+"""Files that are either complete or absent: written under a temporary name, forced to the disk, then renamed."""
 
 import errno
 import os
@@ -42,7 +42,7 @@ def new_file(target: Path, *, private: bool = False) -> Iterator[Path]:
         if not private:
             mask = os.umask(0)
             os.umask(mask)
-            Path(draft).chmod(0o666 & ~mask)  # a temporary file is private; a result is as the user's other files
+            Path(draft).chmod(0o666 & ~mask)  # temporary files are private; results get the user's usual permissions
         force_to_disk(Path(draft))
         Path(draft).replace(target)
         force_to_disk(target.parent)  # the new name too
@@ -54,7 +54,7 @@ def new_file(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def force_to_disk(path: Path) -> None:
-    """Wait until what was written to a file, or to a folder, would survive a loss of power."""
+    """Wait until what was written to a file or folder is on the disk and would survive a power failure."""
     if os.name == "nt" and path.is_dir():
         return  # Windows opens no folders
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
@@ -65,12 +65,12 @@ def force_to_disk(path: Path) -> None:
 
 
 def append_line(path: Path, text: str, *, sync: bool = False) -> int:
-    """Add a line to a file, whole or not at all: on a full disk what was begun is taken back. Return the new size."""
+    """Add a whole line to a file, or nothing: if the disk is full, a partial line is removed. Return the new size."""
     content = memoryview(text.encode() + b"\n")
     with path.open("ab", buffering=0) as file:
         before = file.tell()
         try:
-            while content:  # a disk that is nearly full takes the beginning, and says so at the next write
+            while content:  # a nearly full disk writes only a part; the next write then fails
                 content = content[file.write(content) or 0 :]
             if sync:
                 os.fsync(file.fileno())
@@ -81,7 +81,7 @@ def append_line(path: Path, text: str, *, sync: bool = False) -> int:
 
 
 def disk_is_full(error: BaseException) -> bool:
-    """Return whether an error says that there is no space left, or no more for this account."""
+    """Return whether an error says that the disk is full, or that the user's quota is used up."""
     return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -97,9 +97,9 @@ def full_disk(path: Path | str) -> str:
 
 
 def remove_drafts(folder: Path, older_than: float = 3600.0) -> int:
-    """Remove what processes that were killed left half written in a folder; return how many there were."""
+    """Remove the unfinished files that killed processes left in a folder; return how many there were."""
     end = time.time() - older_than
-    # one that is younger may be being written by another command
+    # another command may still be writing a younger one
     drafts = [path for path in folder.glob(".*.part*") if path.lstat().st_mtime < end]
     for path in drafts:
         if path.is_dir() and not path.is_symlink():
@@ -110,19 +110,19 @@ def remove_drafts(folder: Path, older_than: float = 3600.0) -> int:
 
 
 class Locked(RuntimeError):
-    """A file or folder that another process has for itself."""
+    """A file or folder that another process has locked."""
 
 
 @contextmanager
 def only_one(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Let one process at a time do what follows. The lock goes with the process, however it ends.
+    """Let only one process at a time run the code inside. The lock ends with the process, however the process ends.
 
     Parameters
     ----------
     path : Path
-        The file that stands for what is locked; it is made, and stays.
+        The lock file. It is created if needed, and is not deleted.
     wait : bool
-        Whether to wait for another process, or raise :class:`Locked`.
+        Whether to wait for another process. If not, :class:`Locked` is raised.
     """
     try:
         import fcntl
@@ -142,10 +142,10 @@ def only_one(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def spreadsheet_safe(text: str) -> str:
-    """Return a text that no spreadsheet computes: one that begins like a formula gets an apostrophe in front.
+    """Return a text that no spreadsheet runs as a formula: if it begins like one, an apostrophe is put in front.
 
-    Spreadsheets look past blanks, line breaks and marks that cannot be seen, and some take a full-width sign for the
-    ordinary one. In a study between institutions texts come from others. A number stays a number.
+    Spreadsheets skip blanks, line breaks and invisible characters at the start, and some treat a full-width sign as the
+    ordinary one. In a study between institutions, texts come from other people. Numbers are not changed.
     """
     try:
         float(text)

@@ -1,6 +1,6 @@
 """How good loadings are: recovery, reconstruction, sparsity, explained variance, alignment.
 
-Loadings are given as scikit-learn gives them, one component a row (r × d).
+Loadings are given as scikit-learn gives them, one component per row (r × d).
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ def _components(components: ArrayLike) -> Array:
 def recovery_error(components: ArrayLike, truth: ArrayLike) -> float:
     """‖zzᵀ − VVᵀ‖²_F, squared as in the paper: how far the subspace found is from the true one.
 
-    Computed in the span of both, so that nothing d × d is formed and small errors keep their digits.
+    It is computed in the span of both, so that no d × d matrix is formed and small errors stay accurate.
     """
     z, v = _components(components), _components(truth)
     upper: Array = np.asarray(np.linalg.qr(np.vstack([z, v]).T, mode="r"))
@@ -47,8 +47,8 @@ def share_of_small_weights(components: ArrayLike, bounds: ArrayLike) -> Array:
 def captured_variances(components: ArrayLike, covariance: ArrayLike) -> Array:
     """Variance that the span of the first 1, 2, … r loadings captures, from the covariance of their scores.
 
-    tr((Z_jᵀZ_j)⁻¹ Z_jᵀSZ_j)/(n − 1) for each j. It is cumulative, and counts nothing twice, however far scores
-    correlate. For orthonormal loadings it is the sum of the scores' variances.
+    tr((Z_jᵀZ_j)⁻¹ Z_jᵀSZ_j)/(n − 1) for each j. It is cumulative, and counts no variance twice, however strongly the
+    scores correlate. For orthonormal loadings it is the sum of the scores' variances.
     """
     z, matrix = _components(components), np.asarray(covariance, dtype=np.float64)
     spans = [(z[:j] @ z[:j].T, matrix[:j, :j]) for j in range(1, len(z) + 1)]
@@ -78,7 +78,7 @@ def explained_variance_ratio(X: ArrayLike, components: ArrayLike) -> Array:
 def mean_cosine(total: Array, norms: Array, n_sites: int) -> float:
     """Average pairwise cosine of K sites' loadings, from Σw_i and the squared norms Σ‖w_i‖² of each column.
 
-    Σ_{i≠j}⟨w_i, w_j⟩ = ‖Σw_i‖² − Σ‖w_i‖², so alignment needs nobody's own loadings. For one site it is 1.
+    Σ_{i≠j}⟨w_i, w_j⟩ = ‖Σw_i‖² − Σ‖w_i‖², so no site has to show its own loadings. For one site the value is 1.
     """
     if n_sites == 1:
         return 1.0

@@ -1,4 +1,4 @@
-"""A fitted model on its own: what it takes to use, keep and show sparse loadings, without the data or the solver."""
+"""A fitted model on its own: all that is needed to use, save and show sparse loadings, without data or solver."""
 
 import csv
 import hashlib
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 FORMAT = "fedspca-model"
 FORMAT_VERSION = 1
-PREPARED_VERSION = 2  # with covariates or a site's own mean: a reader that does not know of them must not use it
+PREPARED_VERSION = 2  # models with covariates or a site's own mean; older versions must refuse them
 MANIFEST = "manifest.json"
 DAMAGED = (
     KeyError,
@@ -50,12 +50,12 @@ class SparsePCAModel(ScoresRows, Drawable):
     Attributes
     ----------
     components : ndarray of shape (r, d)
-        The loadings, one a row.
+        The loadings, one per row.
     mean, scale : ndarray of shape (d,)
-        What is subtracted from features and what they are divided by.
+        What is subtracted from each feature, and what the feature is then divided by.
     explained_variance, explained_variance_ratio : ndarray of shape (r,)
         Variance that each component's score has beyond what the scores before it predict, and its share of the total
-        (Zou, Hastie and Tibshirani 2006). Where scores correlate it adds up to less than ``captured_ratio``.
+        (Zou, Hastie and Tibshirani 2006). Where scores correlate, the sum is less than ``captured_ratio``.
     missing_share : ndarray of shape (d,)
         The share of each feature's values that were missing.
     covariance : ndarray of shape (r, r)
@@ -63,13 +63,13 @@ class SparsePCAModel(ScoresRows, Drawable):
     feature_names : tuple of str
         The features in order.
     n_samples, n_sites : int
-        Rows and sites that it was fitted to.
+        The numbers of rows and sites in the fit.
     total_variance : float
         Variance of all features together, after scaling.
     facts : mapping
         What else is known, as plain JSON: the settings, the rounds, figures for the report.
     covariate_mean : ndarray of shape (p,) or None
-        Means of the covariates that were taken out; None where there are none.
+        Means of the covariates that were adjusted for; None if there are none.
     coefficients : ndarray of shape (p, d) or None
         What a unit of each covariate adds to each feature.
     """
@@ -103,7 +103,7 @@ class SparsePCAModel(ScoresRows, Drawable):
 
     @property
     def preparation(self) -> Preparation:
-        """How rows were seen before the fit: which covariates were taken out, and about whose mean."""
+        """How rows were prepared before the fit: which covariates were adjusted for, and whose mean was subtracted."""
         return Preparation.of(self.facts.get("preparation", {}))
 
     def transform(self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | None = None) -> Array:
@@ -112,30 +112,30 @@ class SparsePCAModel(ScoresRows, Drawable):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows over the model's features, in their order. NaN is taken only if the model was fitted with some allowed.
+            Rows over the model's features, in their order. NaN is accepted only if the fit allowed it.
         covariates : array-like of shape (n, p), optional
-            The columns of the design for these rows, from ``model.preparation.design.encode``, where covariates were
-            taken out.
+            The columns of the design for these rows, from ``model.preparation.design.encode``, where the
+            fit adjusted for covariates.
         own : Own, optional
-            The mean and spread of the site that the rows are of, where the fit went by each site's own; by default
-            those of the rows given.
+            The mean and spread of the site that holds these rows, if the fit used each site's own. By default, those
+            of the given rows.
 
         Returns
         -------
         scores : ndarray of shape (n, r)
-            One column a component.
+            One column per component.
         """
         return np.asarray(self.standardised(X, covariates=covariates, own=own) @ self.components.T)
 
     def inverse_transform(self, scores: ArrayLike) -> Array:
-        """Rows that the scores stand for, in the original units."""
+        """Reconstruct rows from their scores, in the original units."""
         back = np.linalg.pinv(self.components).T  # sparse components need not be orthogonal
         return np.asarray(np.asarray(scores, dtype=np.float64) @ back) * self.scale + self.mean
 
     def reconstruction_errors(
         self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | None = None
     ) -> Array:
-        """‖a − Pa‖² of each standardised row a, with P onto the span of the components: what they leave unexplained."""
+        """‖a − Pa‖² of each standardised row a, where P projects on the span of the components."""
         rows, basis = self.standardised(X, covariates=covariates, own=own), np.linalg.qr(self.components.T)[0]
         left = rows - (rows @ basis) @ basis.T
         return np.asarray(np.einsum("ij,ij->i", left, left))
@@ -164,7 +164,7 @@ class SparsePCAModel(ScoresRows, Drawable):
         return np.asarray((np.where(missing, 0.0, rows - self.mean) - explained) / self.scale)
 
     def _explained(self, n: int, covariates: ArrayLike | None) -> Array | float:
-        """Return what covariates explain of n rows, or refuse where they are missing or not needed."""
+        """Return what covariates explain of n rows. Refuse if covariates are missing, or given but not needed."""
         if self.coefficients is None or self.covariate_mean is None:
             if covariates is not None:
                 raise ValueError("Covariates are given, and the model took none out.")
@@ -181,7 +181,7 @@ class SparsePCAModel(ScoresRows, Drawable):
         return np.asarray((lines - self.covariate_mean) @ self.coefficients)
 
     def adjusted(self) -> list[str]:
-        """Say what was taken out before the fit, and how much that was; an empty list where nothing was."""
+        """Say what was adjusted for before the fit, and how much variance that removed; empty if nothing was."""
         how, taken = self.preparation, self.facts.get("covariate_variance", {})
         told = []
         if how.design.terms:
@@ -203,7 +203,7 @@ class SparsePCAModel(ScoresRows, Drawable):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, covariance: ArrayLike | None = None, **facts: Any) -> Self:
-        """Take what a fitted estimator has found.
+        """Make a model from a fitted estimator.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class SparsePCAModel(ScoresRows, Drawable):
         covariance : array-like of shape (r, r), optional
             Covariance of the scores; by default the one that the fit found.
         **facts
-            Whatever else is to be kept with the model, as plain JSON.
+            Further facts to keep with the model, as plain JSON.
         """
         d = estimator.n_features_in_
         names = getattr(estimator, "feature_names_in_", None)
@@ -248,7 +248,7 @@ class SparsePCAModel(ScoresRows, Drawable):
         )
 
     def to_estimator(self) -> Any:
-        """Return a fitted estimator in scikit-learn's shape, for pipelines and the like."""
+        """Return a fitted scikit-learn estimator, for example for pipelines."""
         try:
             return self._estimator()
         except InvalidModel:
@@ -292,10 +292,10 @@ class SparsePCAModel(ScoresRows, Drawable):
         return estimator
 
     def to_csv(self, path: str | Path) -> None:
-        """Write the loadings as a table: one row a feature, one column a component.
+        """Write the loadings as a table: one row per feature, one column per component.
 
-        A name that a spreadsheet would compute gets an apostrophe in front: in a study between institutions names come
-        from others.
+        A name that a spreadsheet would run as a formula gets an apostrophe in front: in a study between institutions,
+        names come from other people.
         """
         with new_file(Path(path)) as draft, draft.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
@@ -304,9 +304,9 @@ class SparsePCAModel(ScoresRows, Drawable):
                 writer.writerow([spreadsheet_safe(name), *(repr(float(weight)) for weight in weights)])
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the model as a folder: a manifest in JSON, and arrays that hold numbers and nothing else.
+        """Write the model as a folder: a manifest in JSON, and arrays of numbers only.
 
-        The same data and settings give the same bytes. The folder appears only when it is whole.
+        The same data and settings give the same bytes. The folder appears only when it is complete.
 
         Parameters
         ----------
@@ -354,7 +354,7 @@ class SparsePCAModel(ScoresRows, Drawable):
             return cls._loaded(folder)
         except InvalidModel:
             raise
-        except (*DAMAGED, OSError) as error:  # a checksum does not keep anyone from writing nonsense
+        except (*DAMAGED, OSError) as error:  # a file with a valid checksum may still hold nonsense
             raise InvalidModel(f"{folder}: the model is damaged ({type(error).__name__}).") from None
 
     @classmethod
@@ -381,7 +381,7 @@ class SparsePCAModel(ScoresRows, Drawable):
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:
-    """Refuse to write over anything but, on request, another model."""
+    """Refuse to overwrite anything. Only another model may be overwritten, and only on request."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / MANIFEST).is_file():
@@ -433,13 +433,13 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
 
 
 def replace_preparation(model: SparsePCAModel, **changed: Any) -> SparsePCAModel:
-    """Return a model that says of its preparation something else."""
+    """Return a copy of a model with a changed preparation."""
     before = model.facts.get("preparation", {})
     return replace(model, facts={**model.facts, "preparation": {**before, **changed}})
 
 
 def _preparation_facts(estimator: Any) -> dict[str, Any]:
-    """Return how rows were seen before the fit, as plain JSON; nothing where they were seen as they are."""
+    """Return how rows were prepared before the fit, as plain JSON; empty if they were used unchanged."""
     how = getattr(estimator, "preparation_", Preparation())
     if how.plain:
         return {}
@@ -455,7 +455,7 @@ def _preparation_facts(estimator: Any) -> dict[str, Any]:
 
 
 def _plain_params(estimator: Any) -> dict[str, Any]:
-    """Return an estimator's settings as JSON can hold them; callbacks and generators have no place in a file."""
+    """Return an estimator's settings as plain JSON, without callbacks and random generators."""
     return {
         name: plain
         for name, value in estimator.get_params(deep=False).items()
@@ -477,12 +477,12 @@ def _plain(value: Any) -> Any:
 
 
 def _renamed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a round under the names of today: older models call the alignment an agreement."""
+    """Return a round with the current names: older models call the alignment ``agreement``."""
     return {RENAMED.get(name, name): value for name, value in record.items()}
 
 
 def feature_certainty(model: SparsePCAModel, component: int) -> dict[int, dict[str, Any]]:
-    """Return what half samples say of the features of a component, by feature; empty for a fit without folds."""
+    """Return the stability of a component's features over half samples, by feature; empty for a fit without folds."""
     told = model.facts.get("certainty")
     return {each["feature"]: each for each in told["components"][component]["features"]} if told else {}
 
@@ -490,7 +490,7 @@ def feature_certainty(model: SparsePCAModel, component: int) -> dict[int, dict[s
 def certainty_in_words(model: SparsePCAModel, component: int, most: int = 3) -> list[str]:
     """Return sentences on what half samples say of a component: stable features, near misses, stand-ins.
 
-    None for a fit without folds.
+    The list is empty for a fit without folds.
     """
     told = model.facts.get("certainty")
     if not told:
@@ -513,6 +513,6 @@ def certainty_in_words(model: SparsePCAModel, component: int, most: int = 3) -> 
 
 
 def plain_round(record: Any) -> dict[str, Any]:
-    """Return a round as JSON, without how long it took: the same fit is the same bytes."""
+    """Return a round as JSON, without its duration, so that the same fit gives the same bytes."""
     kept = {name: getattr(record, name) for name in record.__dataclass_fields__ if name != "seconds"}
     return {name: _plain(value) for name, value in kept.items()}

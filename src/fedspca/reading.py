@@ -12,8 +12,8 @@ from fedspca.metrics import captured_variances
 Array = NDArray[np.float64]
 
 PROVED = 1e-6  # a gap below which loadings are called optimal
-DOMINANT = 0.5  # share of the variance that one feature may have before it is said that its unit decides
-OVERLAP = 0.8  # correlation of two scores from which on they say nearly the same
+DOMINANT = 0.5  # share of the variance above which a warning says that one feature's unit decides the result
+OVERLAP = 0.8  # correlation from which two scores carry nearly the same information
 
 
 class Readable:
@@ -40,7 +40,7 @@ class Readable:
 
     @property
     def captured_ratio(self) -> float:
-        """Share of the variance that the span of the components captures: what is compared with dense PCA."""
+        """Share of the variance that the span of the components captures: the figure to compare with dense PCA."""
         return float(self.captured_ratios[-1])
 
     @property
@@ -55,7 +55,7 @@ class Readable:
 
     @property
     def correlation(self) -> Array:
-        """Correlation of the scores; one without variance correlates with nothing."""
+        """Correlation of the scores; a score without variance has correlation 0 with the others."""
         spread = np.sqrt(np.diag(self.covariance))
         safe = np.where(spread > 0, spread, 1.0)
         return np.where(np.eye(len(spread)) > 0, 1.0, self.covariance / np.outer(safe, safe))
@@ -121,7 +121,7 @@ class Readable:
         return [f"The fit did not converge; it ended because: {ended}. Allow more rounds, or a larger tolerance."]
 
     def optimality(self) -> str | None:
-        """Say how much better other loadings can be at most; None where nothing is known of it."""
+        """Say how much better other loadings can be at most; None if no bound is known."""
         gap = self.facts.get("optimality_gap")
         if gap is None:
             return None
@@ -135,6 +135,6 @@ class Readable:
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent, rounded up: what is said must hold."""
+    """Return a share in per cent, rounded up so that the stated bound is valid."""
     digits = 3 if share < 1e-3 else 1
     return f"{math.ceil(share * 100 * 10**digits) / 10**digits:g} %"

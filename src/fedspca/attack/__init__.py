@@ -1,4 +1,4 @@
-"""What plain messages give away: the attack that masking stops."""
+"""What plain messages reveal: an attack that recovers a site's covariance, and that masking prevents."""
 
 from fedspca.attack.reconstruction import Transcript, error_by_round, reconstruct
 

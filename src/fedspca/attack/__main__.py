@@ -14,7 +14,7 @@ TARGET = "site 1"
 
 
 def example_sites(d: int = 20, rows: int = 60, sites: int = 3, seed: int = 0) -> list[Site]:
-    """Sites whose covariances share a part and differ in another."""
+    """Sites whose covariances have a common part and a part that differs between sites."""
     rng = np.random.default_rng(seed)
     shared = np.eye(d) + 0.3 * rng.standard_normal((d, d))
     parts = [shared + 0.3 * rng.standard_normal((d, d)) for _ in range(sites)]
@@ -22,12 +22,12 @@ def example_sites(d: int = 20, rows: int = 60, sites: int = 3, seed: int = 0) ->
 
 
 def attack(estimator: Any, sites: list[Site]) -> list[float]:
-    """Fit over plain messages, read the target's, and return the error after each that tells something."""
+    """Fit with plain messages, read those of the target, and return the error after each informative message."""
     transcript = Transcript(sites, TARGET)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a few rounds are enough to read; the fit need not converge
+        warnings.simplefilter("ignore")  # a few rounds are enough for the attack; the fit need not converge
         estimator.fit_federation(transcript)
-    # consensus alone: the products of a warm start would tell as much in fewer rounds
+    # only consensus messages: the products of a warm start would reveal as much in fewer rounds
     steps = [message for message in transcript.messages if message[0].name in AVERAGED]
     rows = next(site for site in sites if site.name == TARGET)._data.rows
     centred = rows - estimator.mean_

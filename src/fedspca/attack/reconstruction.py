@@ -1,10 +1,10 @@
 """From one site's plain messages to its covariance: why "only model updates are exchanged" is not privacy.
 
-Whoever reads the questions knows zᵗ and ρ, and whoever reads one site's answers knows wᵗ⁺¹ + uᵗ/ρ. Before the first
-round u = 0, so the first answer *is* w¹; then u¹ = ρ(w¹ − z¹) follows, from it w², and so on: every w and u there is.
-They obey equations that are linear in G = AᵀA. FASPCA's step is a polar factor, so 2Gwᵗ − uᵗ + ρzᵗ = wᵗ⁺¹H with H
-symmetric; FSSPCA ends its step where 2Gw = u + ρ(w − z) + λ1 ψ'(w) − wH. A product AᵀAQ is such an equation as it
-stands. Each round adds about r·d of them, and G has d(d + 1)/2 unknowns.
+A reader of the queries knows zᵗ and ρ. A reader of one site's answers knows wᵗ⁺¹ + uᵗ/ρ. Before the first round u = 0,
+so the first answer *is* w¹. Then u¹ = ρ(w¹ − z¹) is known, then w², and so on: the reader knows every w and u. They
+satisfy equations that are linear in G = AᵀA. FASPCA's step is a polar factor, so 2Gwᵗ − uᵗ + ρzᵗ = wᵗ⁺¹H with a
+symmetric H. FSSPCA ends its step where 2Gw = u + ρ(w − z) + λ1 ψ'(w) − wH. A product AᵀAQ is itself such an equation.
+Each round adds about r·d equations, and G has d(d + 1)/2 unknowns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,17 +23,17 @@ from fedspca.site.site import Site
 
 Array = NDArray[np.float64]
 
-SINGULAR = 1e-11  # directions that the equations fix no better than this are left at zero
+SINGULAR = 1e-11  # relative cutoff of singular values: G is zero in directions that the equations do not determine
 
 
 @dataclass
 class Transcript:
-    """A plain federation in this process, and what a reader of one site's messages sees of it.
+    """A federation without masks in this process, with a record of the messages of one site.
 
     Parameters
     ----------
     sites : sequence of Site
-        Who answers.
+        The sites that answer.
     target : str
         The site whose messages are read.
     """
@@ -53,14 +53,14 @@ class Transcript:
         return check_same_features({site.name: site.feature_names for site in self.sites})
 
     def sum(self, query: Query) -> Aggregate:
-        """Return the sum of all sites' terms, and write down the target's own."""
+        """Return the sum of all sites' terms, and record the term of the target."""
         answers = {site.name: site.answer(query) for site in self.sites}
         self.messages.append((query, answers[self.target]))
         return add_terms(answers, query)
 
 
 class Equations(NamedTuple):
-    """Linear equations in a symmetric matrix G: the sum of ``left * (G @ right)`` is ``value``, one each."""
+    """Linear equations in a symmetric matrix G: in each, the sum of ``left * (G @ right)`` is ``value``."""
 
     left: Array  # (m, d, r)
     right: Array  # (m, d, r)
@@ -68,14 +68,14 @@ class Equations(NamedTuple):
 
 
 def reconstruct(messages: Sequence[tuple[Query, Terms]], site: str, d: int) -> Array:
-    """Argmin ‖G‖ over the symmetric G that best fit one site's answers: its AᵀA, once there are enough of them.
+    """Argmin ‖G‖ over the symmetric G that best fit one site's answers. With enough answers, this is the site's AᵀA.
 
     Parameters
     ----------
     messages : sequence of (Query, Terms)
-        The questions and the site's answers to them, in order.
+        The queries and the site's answers to them, in order.
     site : str
-        The site's name: with the seed of the question it fixes a random start.
+        The site's name. Together with the seed in the query, it determines a random start.
     d : int
         The number of features.
     """
@@ -88,7 +88,7 @@ def reconstruct(messages: Sequence[tuple[Query, Terms]], site: str, d: int) -> A
     system, known = np.vstack(rows), np.concatenate(values)
     weights = np.linalg.norm(system, axis=1)
     used = weights > 0
-    # off-diagonal entries stand for two, so that the smallest solution is smallest in the matrix's own norm
+    # scale off-diagonal entries by √2, because each occurs twice: least squares then minimises the Frobenius norm
     twice = np.where(upper == lower, 1.0, np.sqrt(2.0))
     entries = np.linalg.lstsq(system[used] / weights[used, None] / twice, known[used] / weights[used], rcond=SINGULAR)[
         0
@@ -99,7 +99,7 @@ def reconstruct(messages: Sequence[tuple[Query, Terms]], site: str, d: int) -> A
 
 
 def error_by_round(messages: Sequence[tuple[Query, Terms]], site: str, truth: Array) -> list[float]:
-    """Relative error ‖Ĝ − G‖/‖G‖ of the reconstruction after each message that tells something of G."""
+    """Relative error ‖Ĝ − G‖/‖G‖ of the reconstruction after each message that depends on G."""
     useful = [k for k, (query, _) in enumerate(messages) if query.name in (*AVERAGED, "gram_product", "gram_sketch")]
     size = float(np.linalg.norm(truth))
     return [float(np.linalg.norm(reconstruct(messages[: k + 1], site, len(truth)) - truth)) / size for k in useful]
@@ -124,7 +124,7 @@ def _of_product(directions: Array, product: Array) -> Equations:
 
 
 class _Seen(NamedTuple):
-    """What the reader has worked out so far: the site's w and u, and the ρ under which w was found."""
+    """What the reader has derived so far: the site's w and u, and the ρ with which w was found."""
 
     w: Array
     u: Array
@@ -132,7 +132,7 @@ class _Seen(NamedTuple):
 
 
 def _of_step(query: Query, terms: Terms, before: _Seen | None, site: str) -> tuple[_Seen, list[Equations]]:
-    """Follow the site through one consensus round, and say what the round tells of G."""
+    """Derive the site's w and u after one consensus round, and the equations in G that the round gives."""
     z, rho = query.arrays["z"], float(query.scalars["rho"])
     if int(query.scalars["iteration"]) == 0 or before is None:
         frame = Frame(query.arrays["mean"], query.arrays["scale"], query.arrays["removed"])
@@ -152,7 +152,10 @@ def _of_step(query: Query, terms: Terms, before: _Seen | None, site: str) -> tup
 
 
 def _symmetric_multiple(w: Array, x: Array, c: Array) -> Equations:
-    """2Gx − c = wH with a symmetric H that nobody knows: true of G off the span of w, and of WᵀGX's asymmetry."""
+    """Equations in G from 2Gx − c = wH with an unknown symmetric H.
+
+    H drops out of the part orthogonal to the span of w, and out of the antisymmetric part of wᵀ(2Gx − c).
+    """
     d, r = w.shape
     off = np.linalg.qr(w, mode="complete")[0][:, r:]
     lefts, values = [], []

@@ -44,8 +44,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-# The base class of what typer raises for a wrong command line. It is reached through typer: newer versions carry a
-# click of their own, whose classes are not those of the package click.
+# The base class of the errors that typer raises for a wrong command line. It is taken from typer, because newer
+# versions of typer contain their own copy of click, with classes that differ from those of the package click.
 WRONG_USE: type[Any] = typer.BadParameter.__mro__[2]
 
 
@@ -72,7 +72,7 @@ def run(arguments: list[str] | None = None) -> None:
     as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
     try:
         if as_json:
-            sys.exit(app(arguments, standalone_mode=False))  # a wrong option is reported here, and not by typer
+            sys.exit(app(arguments, standalone_mode=False))  # this function reports wrong options, not typer
         app(arguments)
     except WRONG_USE as error:
         _fail(error.format_message(), as_json=as_json)
@@ -110,7 +110,7 @@ def _in_words(error: Exception) -> str:
 def _fail(told: str, *, as_json: bool) -> NoReturn:
     from fedspca.cli.output import notes, print_json, visible
 
-    message = " ".join(visible(told).split())  # one paragraph, whatever a file's names contain
+    message = " ".join(visible(told).split())  # one paragraph, even if names in a file contain line breaks
     notes().print(f"Error: {message}", soft_wrap=True)
     if as_json:
         print_json({"error": message})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedspca.data.advice import ColumnFacts
 
 DISAGREE = 1
-MOST = 40  # features that are printed
+MOST = 40  # most features that are printed
 
 
 @with_settings("data", "columns", "adjust", "fit", "policy", without=("path", "covariance", "covariance_rows"))

@@ -13,7 +13,7 @@ from fedspca.fit.settings import OF_THE_PAPER, FitSettings, count_or_auto
 if TYPE_CHECKING:
     from fedspca.estimators.selection import Selection
 
-# what a choice has no use for: it takes the exact solver, numbers that it finds itself, and rows
+# settings that do not apply: a choice uses the exact solver, finds these numbers itself, and needs rows
 UNUSED = (
     "solver",
     "components",

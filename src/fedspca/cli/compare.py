@@ -12,7 +12,7 @@ from fedspca.data.columns import listed
 if TYPE_CHECKING:
     from fedspca.model import Array, SparsePCAModel
 
-LEAST = 0.1  # cosine of a pair: with less, one component explains below one per cent of the other
+LEAST = 0.1  # least cosine of a pair: below it, one component explains less than 1 % of the other
 
 
 def compare(

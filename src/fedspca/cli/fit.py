@@ -11,11 +11,11 @@ from fedspca.cli.show import print_loadings, summary
 from fedspca.cli.warnings import shown_warnings
 from fedspca.fit.settings import FitSettings
 
-if TYPE_CHECKING:  # numpy and scikit-learn are imported once there is something to fit, and not for help
+if TYPE_CHECKING:  # numpy and scikit-learn are imported only for a fit, so that help is fast
     from fedspca.fit import Inputs
     from fedspca.model import SparsePCAModel
 
-INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
+INTERRUPTED = 130  # the exit code that shells expect from a command ended by Ctrl-C
 
 
 @with_settings("data", "columns", "adjust", "fit", "policy", files_needed=False)

@@ -11,7 +11,7 @@ from fedspca.cli.warnings import shown_warnings
 from fedspca.fit.settings import OF_THE_PAPER, FitSettings
 
 BAR = 20
-# a path has its own grid and solver, and needs rows
+# settings that do not apply: a path has its own grid and solver, and needs rows
 UNUSED = (
     "solver",
     "nonzero",

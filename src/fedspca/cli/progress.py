@@ -11,7 +11,7 @@ from fedspca.cli.output import notes
 from fedspca.fit import FitSettings
 from fedspca.solvers.rounds import Round
 
-SEEN = 10  # rounds over which the pace of convergence is judged
+SEEN = 10  # rounds over which the speed of convergence is estimated
 DEFAULT_TOL = 1e-6
 
 

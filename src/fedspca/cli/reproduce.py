@@ -56,7 +56,7 @@ def reproduce(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        # time left is judged by what runs cost, since some take fifty times as long as others
+        # estimate the remaining time from the cost of each run: some take fifty times as long as others
         bar = progress.add_task(" " * 16, total=sum(task.cost for task in tasks), count=0, runs=len(tasks))
 
         def done(task: "Task") -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BAR = 24
 ADJUSTED = ("preparation", "covariate_variance", "between_sites")
-NEGLIGIBLE = 1e-15  # weights this small beside the largest are rounding errors: older models may hold some
+NEGLIGIBLE = 1e-15  # weights below this share of the largest are rounding errors, which older models may contain
 
 
 def show(

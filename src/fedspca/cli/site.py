@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Take part in a study between institutions with data that stay here.",
-    add_completion=False,  # the fedspca command has it
+    add_completion=False,  # the fedspca command provides completion
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
 At = Annotated[Path, typer.Option("--site", help="The site's folder.")]
 HERE = Path("site")
-SURE = 16  # digits of a hash that nobody finds a second text for
+SURE = 16  # digits of a hash for which finding a second text is infeasible
 NOT_CONNECTED, NOT_RUNNING = 1, 3  # exit codes of `status`, for monitoring; 3 as service managers use it
 
 
@@ -339,7 +339,7 @@ def _stay(folder: "SiteFolder", socket: Path | None) -> None:
     except ImportError as error:
         raise ValueError(f"Studies between institutions need Flower ({error}): pip install 'fedspca[flower]'") from None
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGHUP):  # a service manager asks, a terminal hangs up: the node ends too
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a service manager stops us, or the terminal closes
         signal.signal(number, lambda *_: stop.set())
 
     def heard(line: Mapping[str, Any]) -> None:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Lead a study between institutions: data stay where they are.",
-    add_completion=False,  # the fedspca command has it
+    add_completion=False,  # the fedspca command provides completion
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
 Folder = Annotated[Path, typer.Argument(help="The study's folder.", metavar="[STUDY]")]
 HERE = Path("study")
-LEAST_SPACE = 1 << 20  # bytes
-LONGEST_STATE = 400  # characters of what a site says of itself
+LEAST_SPACE = 1 << 20  # bytes of free disk space
+LONGEST_STATE = 400  # most characters of the state that a site reports
 SILENT = "the run ended without a word"
 Wait = Annotated[
     float | None,
@@ -121,7 +121,7 @@ def status(
         notes().print(visible(f"{told} (asked at {clock(when)})"), soft_wrap=True)
     if not engine.runs:
         said = dict.fromkeys(agreement.sites, nobody)
-    elif not known and engine.going_on() is None:  # in a run they are asked all the time
+    elif not known and engine.going_on() is None:  # during a run, sites are asked anyway
         for event in _happening(study, engine, "status"):
             said = event.get("said", said)
             if event["event"] == "failed":
@@ -132,7 +132,7 @@ def status(
     shown = table(("site", "left"), ("state", "left"), ("key", "left"))
     for site, state in said.items():
         name, key = cells(site, fingerprint(agreement.sites[site]))
-        shown.add_row(name, Text(short(state, LONGEST_STATE)), key)  # a reason that is cut helps nobody
+        shown.add_row(name, Text(short(state, LONGEST_STATE)), key)  # long enough to show a whole reason
     print_table(shown)
     ready = all(state == "approved" for state in said.values())
     features = f"{len(agreement.features)} features agreed. " if said else ""
@@ -270,7 +270,7 @@ def simulate(
 
       fedspca study simulate north.csv south.csv east.csv -r 2 --nonzero 10 -o trial
     """
-    if find_spec("flwr") is None or find_spec("ray") is None:  # Flower itself would say so in a log only
+    if find_spec("flwr") is None or find_spec("ray") is None:  # Flower itself would report this only in a log
         raise ValueError("A trial study needs Flower's simulation engine: pip install 'fedspca[simulation]'")
     from fedspca.flower.commands import free_port
     from fedspca.study.simulation import make_simulation

@@ -29,7 +29,7 @@ OPTIONS = {
 }
 LIBRARY = ("fedspca.estimators", "fedspca.solvers", "fedspca.model", "sklearn.")
 _PARAMETER = re.compile(rf"[Tt]he '({'|'.join(OPTIONS)})' parameter of \w+")
-# Names that no sentence uses as an ordinary word. Within quotes they may be the name of a column.
+# Parameter names that are not ordinary English words. In quotes, they may be the name of a column.
 _NAME = re.compile(
     r"(?<!['\w-])(n_components|n_nonzero|variance_kept|max_missing|max_rounds|random_state|block_sizes)(?!['\w])"
 )

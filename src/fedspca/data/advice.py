@@ -1,6 +1,6 @@
 """Columns that are no measurements although they hold numbers: row numbers, identifiers, codes for a missing value.
 
-Each is asked about, and none is dropped: only the owner knows what a column is.
+The owner is asked about each such column, and no column is dropped: only the owner knows what it holds.
 """
 
 import re
@@ -18,7 +18,7 @@ from fedspca.linalg.operators import Rows
 Array = NDArray[np.float64]
 
 LOOKED_AT = 100_000  # rows from the top that are looked at: enough to know a column by
-DISTINCT = 30  # whole numbers of which no two are alike name rows, once there are so many
+DISTINCT = 30  # from this many rows on, whole numbers that are all different look like row identifiers
 CODES = frozenset(
     {-9999.0, -999.0, -99.0, -9.0, -1.0, 99.0, 999.0, 9999.0, 99999.0}
 )  # what people write for a missing value
@@ -115,7 +115,7 @@ def _monotone(values: Array) -> bool:
 
 
 def repeated_rows(rows: Rows) -> int:
-    """Count rows that are there before already, value by value; 0 where rows are few or take few values."""
+    """Count exact duplicates of earlier rows; 0 if there are few rows or few different values."""
     if sp.issparse(rows) or rows.shape[0] < 2:
         return 0
     top = np.ascontiguousarray(rows[:LOOKED_AT])

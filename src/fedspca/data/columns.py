@@ -53,7 +53,7 @@ class Columns:
     id, label, site : str, optional
         The column that names rows, the one with a label, and the one with each row's owner; none of them is a feature.
     covariates : tuple of str
-        Columns that are to be taken out of the features.
+        Columns that the features are adjusted for.
     weight : str, optional
         The column that says how often a row counts.
     transform : tuple of str
@@ -143,7 +143,7 @@ def _features(column: Column, categories: Mapping[str, Sequence[str]]) -> list[F
     if column.name not in categories:
         return [Feature(column.name, column.name, None, column.dtype)]
     levels = tuple(categories[column.name])
-    # a feature for every level would say one of them twice: the others determine it
+    # one level has no feature: the other levels determine it
     return [Feature(f"{column.name}={value}", column.name, value, "category", levels) for value in levels[1:] or levels]
 
 

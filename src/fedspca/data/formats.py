@@ -95,7 +95,7 @@ FORMATS: dict[str, Callable[[Path, TextOptions], "Table"]] = {
     **dict.fromkeys((".rds", ".rdata", ".rda"), _r),
 }
 EXTRAS = {"pyarrow": "files", "h5py": "h5ad", "python_calamine": "sheets", "pyreadstat": "packages", "pyreadr": "r"}
-OTHERS = {  # what people have and nothing here reads
+OTHERS = {  # formats that people use and that are not supported
     ".vcf": "convert it with: plink2 --vcf FILE --export A, and take the .raw table as text",
     ".bgen": "convert it with: plink2 --bgen FILE --export A, and take the .raw table as text",
     ".bed": "convert it with: plink2 --bfile FILE --export A, and take the .raw table as text",

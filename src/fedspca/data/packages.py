@@ -18,7 +18,7 @@ from fedspca.data.tables import Block, as_texts, rows_a_block
 from fedspca.data.unpacked import check_packed, check_workbook
 from fedspca.site.errors import InvalidData
 
-LOOKED_AT = 1000  # rows from which the kind of a column is told
+LOOKED_AT = 1000  # rows from which the kind of a column is detected
 READERS = {
     ".sav": "read_sav",
     ".zsav": "read_sav",
@@ -107,7 +107,7 @@ class PackageTable:
 
     def _pieces(self, wanted: list[str]) -> Iterator[Mapping[str, list[Any]]]:
         about: dict[str, Any] = {"usecols": wanted, "output_format": "dict"}
-        if self._path.suffix.lower() == ".xpt":  # its reader knows of no pieces
+        if self._path.suffix.lower() == ".xpt":  # its reader cannot read in pieces
             yield self._reader(str(self._path), **about)[0]
             return
         step, start, n = rows_a_block(len(wanted)), 0, -1

@@ -23,7 +23,7 @@ from fedspca.linalg.operators import Rows
 from fedspca.site.errors import InvalidData
 
 IN_MEMORY = 64 << 20
-GROWTH = 8  # once read, numbers of a packed file take about this many times the file's size
+GROWTH = 8  # in memory, a compressed file takes about this many times its size
 MOST_SITES = 1000
 CACHE_VERSION = 1
 
@@ -100,7 +100,7 @@ def _prepare(folder: Path, table: Table, features: Sequence[Feature], columns: C
 
 
 class _SiteSink:
-    """One site's rows, and what stands beside them."""
+    """One site's rows, with their covariates and weights."""
 
     def __init__(self, rows: Sink) -> None:
         self.rows = rows
@@ -204,7 +204,7 @@ def _size_when_read(path: Path) -> int:
 
 
 def _key(path: Path, features: Sequence[Feature], columns: Columns, options: TextOptions | None, name: str) -> str:
-    """Return what a prepared copy is known by: the file's bytes, and how they were read."""
+    """Return the key of a prepared copy, from the file's bytes and how they were read."""
     with path.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
     how = [CACHE_VERSION, content, features, columns.site, asdict(options or TextOptions()), name]

@@ -82,7 +82,7 @@ class Difference:
 
     @property
     def fatal(self) -> bool:
-        """Whether the site cannot be analysed with the others as it is. An order can be mended by name."""
+        """Whether the site cannot be analysed with the others as it is. A different order is no obstacle."""
         return bool(self.missing or self.extra or self.retyped)
 
     def sentences(self, reference: str) -> list[str]:

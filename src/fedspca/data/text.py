@@ -26,12 +26,12 @@ ROWS_LOOKED_AT = 200
 LONGEST_HEADER = 64 << 20
 MOST_COLUMNS = 250_000
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
-UNPACKED = 1 << 30  # so much may come out of any compressed file,
-RATIO = 100  # and of a large one so many times its size: tables of measurements are packed to a tenth or so
+UNPACKED = 1 << 30  # any compressed file may unpack to this many bytes
+RATIO = 100  # a large one to this many times its size; tables usually shrink to a tenth
 
 
 class _Unpacked(io.RawIOBase):
-    """A compressed file that is not read on once far more has come out of it than a table would hold."""
+    """A compressed file; reading stops if it unpacks to far more than a table would hold."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._stream = path, pa.input_stream(str(path))
@@ -176,7 +176,7 @@ def _likeliest_decimal(lines: list[str], delimiter: str) -> str:
 
 
 def _told(path: Path, options: "TextOptions", encoding: str, decimal: str) -> tuple[str, ...]:
-    """Say what was found out and is not the usual way."""
+    """Say what was detected in the file, if it is not the usual format."""
     found = []
     if options.encoding is None and encoding != "utf-8":
         found.append(f"letters in {encoding} (--encoding)")

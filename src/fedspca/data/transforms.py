@@ -33,7 +33,7 @@ def transformed(where: str, rows: Rows, names: Sequence[str]) -> Rows:
 
 
 def check_transforms(names: Sequence[str]) -> Sequence[str]:
-    """Return the names, or refuse one that is no transform, or that another makes senseless."""
+    """Return the names; refuse an unknown transform, or one that makes no sense with another."""
     for name in names:
         if name not in TRANSFORMS:
             raise InvalidData(f"There is no transform {name!r}; there are {', '.join(TRANSFORMS)}.")

@@ -1,8 +1,8 @@
-"""Features so unlike between sites that a unit may be wrong: location and spread of a site beside those of the others.
+"""Features that differ so much between sites that a unit may be wrong: means and spreads of a site and the others.
 
-A wrong unit multiplies the mean and the standard deviation by the same factor. Sites whose patients differ have other
-means or other spreads, and seldom both, in the same direction and by much. ``python -m benchmarks units`` counts how
-often the factors below are wrong, and how often they find a unit.
+A wrong unit multiplies the mean and the standard deviation by the same factor. Sites with different patients
+have other means or other spreads, but seldom both, by a large factor in the same direction.
+``python -m benchmarks units`` counts how often the factors below give a false alarm, and how often they find a unit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 FACTOR = 3.0  # by which mean and spread must both differ
 LONE_FACTOR = 6.0  # by which the spread must differ where a mean near zero says nothing of the unit
-LOCATED = 0.5  # a mean of at least so many standard deviations is that of a quantity with a zero of its own
+LOCATED = 0.5  # a mean of at least this many standard deviations suggests a ratio scale
 
 
 def unit_factors(profile: Profile, others: Profile) -> Array:
@@ -79,7 +79,7 @@ def unlike_sites(names: Sequence[str], profiles: Mapping[str, Profile]) -> list[
 
 
 def _odd_one(profiles: Mapping[str, Profile], j: int) -> str:
-    """Return the site farthest from the middle of all; of two sites the second, seen from the first."""
+    """Return the site whose spread is farthest from the median; of two sites, the second."""
     sizes = np.array([np.log(max(float(profile.spread[j]), 1e-300)) for profile in profiles.values()])
     sites = list(profiles)
     return sites[1] if len(sites) == 2 else sites[int(np.argmax(np.abs(sizes - np.median(sizes))))]

@@ -1,7 +1,7 @@
 """How large a packed file of another program is, before its reader takes memory for all of it.
 
-Workbooks are archives, and a sheet is read as the rectangle up to its last cell: two cells can ask for 17,000,000,000.
-R packs what it saves. The readers of both take all at once, so the file is looked through first, piece by piece.
+Workbooks are archives, and a sheet is read as the rectangle up to its last cell: two cells can need 17,000,000,000.
+R compresses its files. The readers of both load everything at once, so the file is first scanned piece by piece.
 """
 
 import bz2

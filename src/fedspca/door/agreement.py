@@ -5,8 +5,8 @@ when a site is lost. A coordinator that wants anything else needs another agreem
 
 What may never change:
 
-- Everything on which an owner's consent rests is in the text. Nothing that is asked of a site may come from elsewhere.
-- The same agreement has the same text and the same hash on every machine, and any change of it has another hash.
+- The text contains everything to which an owner consents. Nothing that a site is asked may come from elsewhere.
+- The same agreement has the same text and the same hash on every machine. Any change gives another hash.
 - A text with a field that is missing or unknown is refused, never completed or ignored: the owner did not read it.
 - A field keeps its meaning. A new field, or another meaning, is a new ``version``, and asks for a new approval.
 - An agreement never widens a policy: a site answers only what both allow.
@@ -28,12 +28,12 @@ from fedspca.site.queries import QUERIES
 ON_DROPOUT = ("wait", "continue", "abort")
 MAX_SITES = 10_000
 MAX_TEXT = 1 << 28
-BETWEEN_AT_LEAST = 4  # sites under masks; of three, each could solve for the means of the other two
+BETWEEN_AT_LEAST = 4  # sites under masks; with three, each site could solve for the means of the other two
 COLLUDING = 1  # every site knows the noise that it added itself
 
 
 class InvalidAgreement(ValueError):
-    """A text that is no agreement, or not one that can be carried out."""
+    """The text is not an agreement, or the agreement cannot be carried out."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +57,21 @@ class Agreement:
     max_rounds : int
         How many questions at most.
     max_components : int
-        About how many directions at once.
+        The largest number of directions in one question.
     masked : bool
         Whether terms leave the sites under masks only, so that the coordinator learns their sum and nothing else.
     consensus_under_masks : bool
-        Whether FASPCA or FSSPCA may be run under masks, although their sums tell of single sites.
+        Whether FASPCA or FSSPCA may be run under masks, although their sums reveal something about single sites.
     privacy : mapping or None
         The differential privacy of what is released; None without it.
     min_sites : int
-        With fewer sites in a sum, it is not taken.
+        The least number of sites in a sum.
     on_dropout : {"wait", "continue", "abort"}
         What happens when a site is lost.
     deadline : float
         Seconds that a site has to answer a question.
     patience : float
-        Seconds for which a lost site is waited for.
+        How many seconds to wait for a lost site.
     """
 
     study: str
@@ -133,7 +133,7 @@ class Agreement:
 
     @property
     def prepares(self) -> dict[str, Any]:
-        """How rows are to be seen: covariates, weights, a site's own mean; empty where they are seen as they are."""
+        """How rows are prepared: covariates, weights, removal of site means; empty without preparation."""
         transform = {"transform": self.fit["transform"]} if self.fit.get("transform") else {}
         return unusual(self.fit) | transform
 
@@ -143,7 +143,7 @@ class Agreement:
 
     @property
     def folds(self) -> int:
-        """By how many folds sums are told; 0 if only as a whole."""
+        """The number of folds for which separate sums are released; 0 for one sum over all rows."""
         folds = self.fit.get("folds")
         return folds if isinstance(folds, int) else 0
 
@@ -154,10 +154,10 @@ class Agreement:
 
 
 def roster_phrase(agreement: Agreement) -> str:
-    """Return what owners read to each other: eight short groups that stand for every site's key and all terms.
+    """Return a phrase that owners compare aloud: eight short groups, computed from every site's key and all terms.
 
-    A coordinator that shows two owners different rosters, two of its own "sites" among them, shows them different
-    phrases: they have 160 bits.
+    If a coordinator shows two owners different lists of sites, for example with false sites of its own, the owners see
+    different phrases. A phrase has 160 bits.
     """
     about = json.dumps(["fedspca roster", agreement.hash, agreement.coordinator, sorted(agreement.sites.items())])
     text = base64.b32encode(hashlib.sha256(about.encode()).digest()[:20]).decode().lower()
@@ -194,7 +194,7 @@ def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tup
     if policy.max_components is not None and agreement.max_components > policy.max_components:
         limit = policy.max_components
         found.append(f"the study asks about up to {agreement.max_components} directions and its policy allows {limit}")
-    named = policy.allowed_queries is None or GRAM in policy.allowed_queries  # else it has been said above
+    named = policy.allowed_queries is None or GRAM in policy.allowed_queries  # otherwise an objection was added above
     if GRAM in agreement.questions and named and not policy.allows_gram(len(features)):
         found.append(
             f"the study asks for the whole covariance of {len(features)} features and its policy allows it for at most "
@@ -212,7 +212,7 @@ def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tup
 
 
 def standing_objections(agreement: Agreement, policy: Policy) -> list[str]:
-    """Return those objections that no single question brings up again."""
+    """Return the objections that the check of a single question would not find."""
     found = []
     if agreement.min_sites < policy.min_sites:
         found.append(f"the study may go on with {agreement.min_sites} sites and its policy requires {policy.min_sites}")
@@ -222,7 +222,7 @@ def standing_objections(agreement: Agreement, policy: Policy) -> list[str]:
 
 
 def owners_objections(agreement: Agreement, rows: int) -> list[str]:
-    """Return objections that only the owner may read, since they tell of the number of rows."""
+    """Return objections that only the owner may read, since they reveal the number of rows."""
     components = agreement.fit.get("components", 1)
     if isinstance(components, int) and rows <= components:
         return [f"this site holds {rows} rows, which are not more than the {components} components"]
@@ -230,7 +230,7 @@ def owners_objections(agreement: Agreement, rows: int) -> list[str]:
 
 
 def noise_among(agreement: Agreement) -> int:
-    """Return how many sites' noise is certainly in a sum and unknown to everyone, lost and colluding ones left out."""
+    """Return how many sites certainly add secret noise to a sum: lost and colluding sites are not counted."""
     if not agreement.masked:
         return 1
     colluding = int((agreement.privacy or {}).get("colluding", COLLUDING))

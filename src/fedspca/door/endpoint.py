@@ -1,13 +1,13 @@
-"""A site's door: letters in, letters out. What is not signed, agreed, approved and allowed is not answered.
+"""A site's door: letters in, letters out. A site answers only what is signed, agreed, approved and allowed.
 
-In this order, each before the next: the coordinator's signature; the letter's form and size; the owner's approval of
+These are checked in this order: the coordinator's signature; the letter's form and size; the owner's approval of
 the study; whether this question was answered before; under masks, the sum of the round before and whether the agreed
-study asks this question next; the owner's policy; the question's own form. Then data are touched, the answer is written
-into the log, and it leaves.
+study asks this question next; the owner's policy; the question's own form. Only then the site uses its data, writes the
+answer into the log, and sends it.
 
-Each (run, round, kind) is answered once. The same letter again gets the same bytes again, so a coordinator that was
-stopped goes on as if nothing had happened. Another letter for the same round is refused, so nobody gets a second answer
-to a question that was changed.
+Each (run, round, kind) is answered once. A repeated letter gets exactly the same reply, so a coordinator can continue
+after an interruption. A different letter for the same round is refused, so nobody gets a second answer by changing the
+question.
 """
 
 import hashlib
@@ -37,18 +37,18 @@ MAX_RUNS = 1000
 LONGEST_REASON = 1000
 FAILED = "it could not be computed."
 RUN = re.compile(r"[0-9a-f]{32}")
-ENDED = "ended"  # why nothing more is answered in this run
+ENDED = "ended"  # the key of the reason why nothing more is answered in this run
 
 log = logging.getLogger(__name__)
 
 
 def ask(session: Session, message: Message) -> Message:
-    """Answer a plain question with this site's terms, seen by the coordinator as they are."""
+    """Answer a plain question with this site's terms, which the coordinator sees without masks."""
     query = question(session.site.name, message)
     if session.agreement.masked:
         raise SiteRefusal(session.site.name, query.name, "in this study terms leave the site only under masks.")
     terms = session.answer(query)
-    if terms is None:  # an answer like any other, so that it is counted; and it does not say what failed
+    if terms is None:  # a normal answer, so that it is counted; it does not say what failed
         return Message("refused", {"query": query.name, "error": "SiteError", "reason": FAILED})
     return Message("terms", {"query": query.name}, terms)
 
@@ -74,9 +74,9 @@ class Endpoint:
     max_bytes : int
         The longest letter that is taken.
     arrange : callable, optional
-        Returns the site with its rows as a study takes them: its features in its order, its covariates and weights.
+        Returns the site with its rows prepared for a study: features in the study's order, covariates and weights.
     replays : Replays, optional
-        The agreed study, run beside: in a study with masks only its own questions are answered.
+        The site's own run of the agreed study. With masks, only the questions of this run are answered.
     """
 
     def __init__(
@@ -113,10 +113,10 @@ class Endpoint:
                 return self._answered(message, hashlib.sha256(payload).hexdigest(), about)
             except (WireError, InvalidSignature, InvalidAgreement, SiteError) as error:
                 return self._refused(error, about)
-            except Exception as error:  # whatever a letter brings about, the guard goes on, and the log knows of it
+            except Exception as error:  # no letter may stop the guard; the error is logged
                 if disk_is_full(
                     error
-                ):  # no letter's doing, and the log could not know: nothing leaves until there is space
+                ):  # not caused by the letter, and cannot be logged: nothing leaves until there is space
                     self._session = None
                     raise
                 log.exception("A letter could not be answered")
@@ -147,7 +147,7 @@ class Endpoint:
         try:
             answer = HANDLERS[message.kind](session, message)
         except BaseException as error:
-            self._session = None  # whatever the handler had begun to change is read again from the store
+            self._session = None  # undo partial changes of the handler: read the session again from the store
             if isinstance(error, RunEnded):
                 self._end(session.agreement, error)
             raise
@@ -159,7 +159,7 @@ class Endpoint:
         return reply
 
     def _end(self, agreement: Agreement, error: RunEnded) -> None:
-        """Remember, beyond a restart too, that nothing more is answered in this run."""
+        """Remember, also after a restart, that nothing more is answered in this run."""
         session = self._session = self._restored(agreement)
         session.secrets[ENDED] = np.frombuffer(error.reason.encode(), np.uint8)
         self._store.save(agreement.hash, _kept(session))
@@ -200,21 +200,21 @@ class Endpoint:
         return Message("proposal", {"state": "approved", **about}, {"approval": signature})
 
     def _check_replay(self, agreement: Agreement, replays: Replays) -> None:
-        """Refuse terms from which a site cannot tell what is asked."""
+        """Refuse an agreement from which the site cannot compute the questions itself."""
         try:
             replays.work_of(agreement)
         except (ValueError, TypeError) as error:
             raise SiteRefusal(self.site.name, "propose", f"the terms do not say what is asked: {error}") from None
 
     def _arranged(self, agreement: Agreement) -> None:
-        """See the rows over the features of a study, in its order, if they are all there, and as it prepares them."""
+        """Prepare the rows for a study: its features in its order, if the site has all of them."""
         wanted = agreement.features
         if (wanted, agreement.prepares) == (self.site.feature_names, self._prepares) or self._arrange is None:
             return
         if set(wanted) <= set(self._arrange(None).feature_names):
             try:
                 self.site = self._arrange(agreement)
-            except InvalidData as error:  # it may tell of rows: the owner reads it, the coordinator does not
+            except InvalidData as error:  # it may reveal rows: only the owner may read it
                 log.warning("The rows cannot be seen as a study asks: %s", error)
                 raise SiteRefusal(self.site.name, "propose", UNFIT) from None
             self._prepares = agreement.prepares
@@ -245,7 +245,7 @@ class Endpoint:
             raise SiteRefusal(self.site.name, "run", "the run is over: another one was begun after it.")
         session.runs.append(run)
         session.run, session.round, session.replies = run, 0, {}
-        # what was asked of whom counts for the whole study
+        # the record of questions and their sites is kept for the whole study
         session.secrets = {name: kept for name, kept in session.secrets.items() if name.startswith("study:")}
         self.site.begin()
 
@@ -273,7 +273,7 @@ class Endpoint:
         """Return the signed reply, written into the log before it leaves."""
         released = [[name, array.dtype.str, list(array.shape)] for name, array in answer.arrays.items()]
         fields = {name: message.fields[name] for name in ("study", "run", "round") if name in message.fields}
-        # the head of the log goes along: whoever keeps the reply can tell later whether the log was rewritten
+        # the reply carries the head of the log: with it, others can detect later that the log was rewritten
         heading = {**fields, "sender": self.site.name, "log": self.audit.head}
         payload = encode(Message(answer.kind, {**answer.fields, **heading}, answer.arrays))
         self.audit.add(

@@ -1,8 +1,8 @@
 """The letters of a study with masks: how a site's door hands them to :mod:`fedspca.masking.party`.
 
 Before a site says anything more, the sum of the round before must have come back with a tag that fits. The question
-must then be the one that the agreed study asks next, and its integers those that follow from the sums. Whatever else
-comes ends the run at this site.
+must then be the one that the agreed study asks next, and its integers those that follow from the sums. Anything else
+ends the run at this site.
 """
 
 import json
@@ -36,20 +36,20 @@ from fedspca.site.errors import SiteRefusal
 from fedspca.site.question import Query
 
 STATE = "masking"
-SCALE = "scale:"  # what the sums so far told of the integers' scale
-MEAN = "mean of the question"  # about which the last question asked, for the scale
-ROUNDS = "rounds"  # of this run, whose sums came back
-TRANSCRIPT = "transcript"  # one digest of all questions and sums of this run, each sealing those before it
+SCALE = "scale:"  # what the sums so far imply for the scale of the integers
+MEAN = "mean of the question"  # the mean in the last question, for the scale
+ROUNDS = "rounds"  # the rounds of this run whose sums came back
+TRANSCRIPT = "transcript"  # one digest of all questions and sums of this run, chained by hash
 UNLIKE = (
     "If the coordinator is honest, its machine or its version of fedspca computes otherwise than this site's; see "
     "'replay' in the owner's policy.toml."
 )
-ASKED = "study:asked"  # for as long as the study, whatever the run
+ASKED = "study:asked"  # kept for the whole study, over all runs
 BASE = "study:base"
 
 
 def _safely(handler: Handler) -> Handler:
-    """Refuse where a key or a letter that came through the coordinator turns out to be no such thing."""
+    """Turn an invalid key or sealed letter, received through the coordinator, into a refusal."""
 
     @wraps(handler)
     def safe(session: Session, message: Message) -> Message:
@@ -100,7 +100,7 @@ def unmasked(session: Session, message: Message) -> Message:
 
 
 def finish(session: Session, message: Message) -> Message:
-    """Take the last sum, keep what came of the study, and state it: the reply is signed, and others may check it."""
+    """Take the last sum, keep the result of the study, and state it in a signed reply that others can check."""
     session.secrets[STATE] = _with_sum(session, message).to_array()
     stated: Stated = {}
     if session.replays is not None:
@@ -120,11 +120,11 @@ MASKED_HANDLERS: dict[str, Handler] = {
 }
 
 
-# -- what must be so before a question is answered ---------------------------------------------------------------------
+# -- checks before a question is answered ------------------------------------------------------------------------------
 
 
 def _with_sum(session: Session, message: Message) -> MaskingState:
-    """Take the sum of the round before, if its tag fits, and learn from it what the study learns."""
+    """Take the sum of the round before, if its tag fits, and update the scale and the replay with it."""
     before = _state(session, message)
     try:
         state, returned = take_sum(_party(session), before, message)
@@ -157,12 +157,12 @@ def _check_next(session: Session, query: Query) -> None:
 
 
 def _check_codings(session: Session, query: Query, message: Message) -> None:
-    """End the run unless terms become the integers that follow from the sums so far.
+    """End the run unless the coding of terms as integers follows from the sums so far.
 
-    A coordinator that chose them could choose a bound which some sites' numbers exceed, and see by trial where.
+    A coordinator that could choose the coding could try different bounds, and learn which of them a site exceeds.
     """
     if session.replays is None:
-        return  # one rule for all, and one scale a study: that is all that holds without a study to compare with
+        return  # without a replay, only the general rule and the one scale of the study are checked
     own = _scale(session).codings(query, len(session.agreement.sites))
     if message.fields.get("coding") != {name: list(coding) for name, coding in own.items()}:
         reason = (
@@ -172,7 +172,7 @@ def _check_codings(session: Session, query: Query, message: Message) -> None:
 
 
 def _replay(session: Session, replays: Replays) -> Replay:
-    """Return the agreed study as far as the sums go; an error in it ends the run, as it ends the coordinator's."""
+    """Return the replay, up to the last sum. An error in it ends the run, here and at the coordinator."""
 
     def load(number: int) -> Summed:
         assert session.store is not None

@@ -1,14 +1,14 @@
-"""What a question may say between institutions. Its shape is checked elsewhere; here it is its meaning.
+"""Check the meaning of a question between institutions; its shape is checked elsewhere.
 
-A coordinator chooses nothing that an honest run of the approved study would not ask. What is checked here depends on
-the question, the agreement and earlier questions alone, never on rows, so that a refusal tells nothing of them.
+A coordinator may ask only what an honest run of the approved study would ask. The checks depend only on the question,
+the agreement and earlier questions, never on rows. So a refusal reveals nothing about the rows.
 
-- Numbers are within 10^±30, and smaller ones count as zero: no product vanishes before it is summed.
+- Absolute values are between 10^-30 and 10^30; smaller ones count as zero. So no product is rounded away in a sum.
 - Directions are orthonormal, or of length one where loadings may overlap.
 - Columns are permuted a hundred times at most, and by the site's own randomness, whatever seed is asked for.
-- Rows are dealt into the folds of the agreement, by its seed, and in no other way.
-- There is one frame in a study: the means and scales of the first question that brings some, and what covariates
-  explain, where the study takes some out.
+- Rows are assigned to the folds of the agreement, by its seed, and in no other way.
+- A study has one frame: the means and scales of the first question that contains them, and the coefficients of the
+  covariates, if the study adjusts for covariates.
 - Sites begin a consensus at a common point.
 - A release with noise is the one that the agreement states: its mechanism, clip, centre, scale and lengths.
 """
@@ -28,15 +28,15 @@ from fedspca.site.question import DEAL, ORTHONORMAL, SMALLEST, Query, not_orthon
 Array = NDArray[np.float64]
 Kept = Mapping[str, NDArray[Any]]
 
-ABOUT_MEANS = frozenset({"deviations", "covariate_moments", "residuals"})  # they bring means and no scales
-CONSENSUS = AVERAGED | {"curvature"}  # no sums over rows: under masks they tell of single sites
+ABOUT_MEANS = frozenset({"deviations", "covariate_moments", "residuals"})  # they contain means but no scales
+CONSENSUS = AVERAGED | {"curvature"}  # not sums over rows: even under masks they reveal single sites
 FRAMES = "study:frames"
 ADJUSTMENTS = "study:adjustments"
 MEANS = "study:means"
 ERRORS_ASKED = "row errors asked"  # in this run
-SUBSPACES = "study:subspaces"  # about which row errors were told
-SAME = 1e-6  # means and scales of another run of the same study differ by less, in units of the scale
-ALIKE = 1e-12  # what both sides work out from the agreement differs by less
+SUBSPACES = "study:subspaces"  # the subspaces for which row errors were released
+SAME = 1e-6  # largest difference of means and scales between runs of a study, in units of the scale
+ALIKE = 1e-12  # largest difference of values that both sides compute from the agreement
 PERMUTED = "study:permuted"  # how often columns were permuted
 MOST_PERMUTED = 100  # in a study; an honest run asks for twenty
 MOST_STEPS = 1000
@@ -69,7 +69,7 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
 
 
 def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
-    """Return what later questions are held against, this one included."""
+    """Return what later questions are compared with, including this question."""
     changed: dict[str, NDArray[Any]] = {}
     d = len(query.arrays.get("mean", ()))
     if (adjustment := _adjustment(query)) is not None:
@@ -95,10 +95,11 @@ def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
 
 
 def tidied(query: Query, kept: Kept) -> Query:
-    """Return the question with numbers below 10^-30 as zeros: where all else is zero, they would round rows away.
+    """Return the question with numbers below 10^-30 set to zero; otherwise they could make rounding drop single rows.
 
-    Row errors are told about the directions of the first run to the last digit: fourth powers of rows, about directions
-    that move a little from run to run, would add up to all fourth moments.
+    If row errors for the same subspace were released before, exactly the same directions are used again. Row errors
+    contain fourth powers of the rows: with slightly different directions in each run, they would together reveal all
+    fourth moments.
     """
     arrays: dict[str, NDArray[Any]] = {}
     for name, array in query.arrays.items():
@@ -149,7 +150,7 @@ def _consensus_objection(agreement: Agreement, query: Query) -> str | None:
 
 
 def _folds_objection(agreement: Agreement, query: Query) -> str | None:
-    """Refuse another deal than the agreed one: the difference of two deals would be a sum over a few rows."""
+    """Refuse folds other than the agreed ones: the difference of two assignments could be a sum over a few rows."""
     if not query.folds or (query.folds, query.scalars[DEAL]) == (agreement.folds, agreement.fit.get("seed")):
         return None
     if not agreement.folds:
@@ -158,14 +159,14 @@ def _folds_objection(agreement: Agreement, query: Query) -> str | None:
 
 
 def _between_objection(agreement: Agreement, query: Query) -> str | None:
-    """Refuse sums of squares over three sites under masks: each would know the sum and the squares of the other two."""
+    """Refuse sums of squares over three masked sites: each site would learn the sum and squares of the other two."""
     if query.name != "between_sites" or not agreement.masked or len(agreement.sites) >= BETWEEN_AT_LEAST:
         return None
     return "under masks what lies between sites is told of four sites or more: of three, each would know the others'."
 
 
 def _permutations_objection(query: Query, kept: Kept) -> str | None:
-    """Refuse ever more permutations: how their sums spread tells how each site's values do."""
+    """Limit the number of permutations: the spread of their sums reveals the spread of each site's values."""
     if query.name != "permuted_gram" or _permuted(query, kept) <= MOST_PERMUTED:
         return None
     return f"columns are permuted at most {MOST_PERMUTED} times in a study, in all its runs."
@@ -213,7 +214,7 @@ def _adjustment(query: Query) -> Array | None:
 
 
 def _near(one: Array, other: Array) -> bool:
-    """Whether two adjustments are the same but for the last digits of another machine's arithmetic."""
+    """Whether two adjustments are equal up to rounding differences between machines."""
     return bool(np.all(np.abs(one - other) <= SAME * np.abs(other).max(axis=1, keepdims=True)))
 
 
@@ -240,14 +241,14 @@ def _frame_objection(agreement: Agreement, query: Query, kept: Kept) -> str | No
 
 
 def _most_frames(agreement: Agreement) -> int:
-    """Return how many frames a study may have: one, and without masks one more for each site that it may lose."""
+    """Return how many frames a study may have: one; without masks, one more for each site that may be lost."""
     if agreement.masked or agreement.on_dropout != "continue":
         return 1
     return 1 + len(agreement.sites) - agreement.min_sites
 
 
 def _told_before(query: Query, kept: Kept) -> Array | None:
-    """Return the directions about which row errors were told before, if they span what these do, but for rounding."""
+    """Return earlier directions of released row errors that span the same subspace up to rounding; None otherwise."""
     asked = query.arrays["directions"]
     for before in kept.get(SUBSPACES, ()):
         if before.shape == asked.shape and np.linalg.norm(before - asked @ (asked.T @ before), 2) <= SAME:
@@ -260,7 +261,7 @@ def _known(mean: Array, means: Array) -> bool:
 
 
 def _same_frame(query: Query, frame: Array) -> bool:
-    """Whether means and scales are those of a frame, but for the last digits of another machine's arithmetic."""
+    """Whether means and scales equal those of a frame, up to rounding differences between machines."""
     (mean, scale), (asked_mean, asked_scale) = frame, (query.arrays["mean"], query.arrays["scale"])
     kept = np.isfinite(scale)
     if not np.array_equal(kept, np.isfinite(asked_scale)):

@@ -1,4 +1,4 @@
-"""The agreed study, run beside the coordinator's: a site answers the question that it would ask next itself.
+"""A site's own run of the agreed study: the site answers a question only if its own run asks the same one next.
 
 The contract
 ------------
@@ -6,18 +6,21 @@ A solver is a deterministic function of the agreement and of the sums. Every sit
 owner signed, and the sums come back with tags (:mod:`fedspca.masking.tags`). So a site runs the solver itself, and a
 question is answered only if it is the solver's next one, to within rounding. The coordinator chooses nothing.
 
-What is run is handed in from above, as a function of one argument: how to ask. It runs in a thread of its own, since a
-solver calls its federation and waits. :class:`Replay` hands out its questions and hands in the sums.
+The work is passed in as a function with one argument: the function that asks a question. The work runs in its own
+thread, since a solver calls its federation and waits. :class:`Replay` returns its questions and gives it the sums.
 
 The tolerance
 -------------
 All sites decode the same integers to the same bits, and what is computed entry by entry is the same on every machine.
-Products, decompositions and their order of summation differ between processors in the last digits, and a solver
-magnifies that. With the same processor, versions and one thread there is no difference at all. With other kernels,
-fits that ask for the whole covariance differed by up to 1.4e-8, and by up to 9e-7 those of the others that stayed
-together, hence the tolerance. Most of the others parted at once, by the number or the signs of directions, and no
-tolerance would keep them together. Entries of a vector (means, scales: each in units of its own)
-are compared one by one, directions by columns, relative to the largest entry of the column.
+Products, decompositions and the order of their sums depend on the processor. So their last digits differ, and a solver
+magnifies these differences. With the same processor, the same versions and one thread there is no difference.
+
+With other kernels, fits that ask for the whole covariance differed by up to 1.4e-8. Of the other fits, some stayed
+together: they differed by up to 9e-7, hence the tolerance. Most of the others diverged at once, in the number or the
+signs of the directions, and no tolerance would help.
+
+Entries of a vector (means, scales: each with its own unit) are compared one by one. Directions are
+compared by columns, relative to the largest entry of the column.
 """
 
 import queue
@@ -50,7 +53,7 @@ Stated: TypeAlias = Mapping[str, Array]
 
 
 class _Closed(BaseException):
-    """Nobody waits for this replay any more. It is no Exception, so that no solver takes it for an error of its own."""
+    """The replay was closed. This is not an Exception, so that no solver catches it as an error of its own."""
 
 
 class _End(NamedTuple):
@@ -64,7 +67,7 @@ class Replay:
     Parameters
     ----------
     work : callable
-        What is run. It is handed a function that takes a question and returns its sum.
+        The work. Its argument is a function that takes a question and returns its sum.
     """
 
     def __init__(self, work: Work) -> None:
@@ -72,13 +75,13 @@ class Replay:
         self._questions: queue.SimpleQueue[Query | _End] = queue.SimpleQueue()
         self._sums: queue.SimpleQueue[Summed | None] = queue.SimpleQueue()
         self._next: Query | _End | None = None
-        # the thread holds the queues and not the replay, so that it ends when the replay is forgotten
+        # the thread refers to the queues, not to the replay, so that it ends when the replay is garbage-collected
         self.close = weakref.finalize(self, self._sums.put, None)
         arguments = (work, self._questions, self._sums)
         threading.Thread(target=_run, args=arguments, name="fedspca replay", daemon=True).start()
 
     def question(self) -> Query | None:
-        """Return the question that comes next, once it is known; None if there is none any more.
+        """Return the question that comes next, once it is known; None if no question is left.
 
         An error of the work is raised here.
         """
@@ -91,7 +94,7 @@ class Replay:
         return None
 
     def feed(self, summed: Summed) -> None:
-        """Answer the question."""
+        """Give the sum that answers the current question."""
         if self.question() is None:
             raise ValueError("There is a sum and no question any more.")
         self._next = None
@@ -130,7 +133,7 @@ class Replays:
     work_of : callable
         Returns what is run for an agreement; a ValueError if the agreement does not say it.
     keep : callable
-        Told the agreement and what came of it, once a study has ended. It returns what the site states of it.
+        Called with the agreement and the result when a study has ended. Returns what the site states about it.
     """
 
     def __init__(
@@ -144,7 +147,7 @@ class Replays:
     def at(self, agreement: Agreement, run: str, rounds: Sequence[int], load: Callable[[int], Summed]) -> Replay:
         """Return the replay of a run, fed with the sums of these rounds.
 
-        It is begun anew where this process knows nothing of it, as after a restart.
+        If this process does not have the replay, for example after a restart, the replay starts again.
         """
         key = (agreement.hash, run)
         if self._replay is None or self._of != key or self._replay.fed > len(rounds):
@@ -171,7 +174,7 @@ def difference(own: Query, asked: Query, tolerance: float = TOLERANCE) -> str | 
         apart = _apart(
             array, _turned_like(array, asked.arrays[name]) if own.name == "row_errors" else asked.arrays[name]
         )
-        if not apart <= tolerance:  # NaN is not below either
+        if not apart <= tolerance:  # also true for NaN
             return f"its {name} differs from the study's by {apart:.1e}, where at most {tolerance:.0e} may be rounding"
     return None
 
@@ -183,7 +186,7 @@ def _same_scalar(own: object, asked: object, tolerance: float) -> bool:
 
 
 def _turned_like(own: Array, asked: Array) -> Array:
-    """Return columns with the signs of one's own: errors are the same about q and −q, and a QR may end with either."""
+    """Return columns with the signs of the site's own: q and −q have the same errors, and a QR may give either."""
     return asked * np.where(np.sum(own * asked, axis=0) < 0, -1.0, 1.0) if own.ndim == 2 else asked
 
 

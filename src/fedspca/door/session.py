@@ -22,7 +22,7 @@ from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
 
 FAILURES = "study:failures"
-MOST_FAILURES = 3  # each tells one bit of somebody's rows
+MOST_FAILURES = 3  # each failure reveals one bit about the rows of a site
 OTHER_ROWS = (
     "the rows are not those with which the study began, and the difference of two sums would be the rows that came or "
     "went. Give back the file as it was, or agree on a new study of another name."
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class RunEnded(SiteRefusal):
-    """The coordinator did what no agreed study does: nothing more is answered in this run."""
+    """The coordinator deviated from the agreed study, so the site answers nothing more in this run."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Session:
     store : Store or None
         Where sums are kept.
     replays : Replays or None
-        The agreed study, run beside; None where no question is compared with it.
+        The site's own run of the agreed study; None if questions are not compared with it.
     """
 
     agreement: Agreement
@@ -83,10 +83,11 @@ class Session:
     def answer(self, query: Query, limits: Mapping[str, float] | None = None) -> Terms | None:
         """Return this site's terms, if the agreement and the policy allow the question; None if computing them failed.
 
-        So they do if a term is not below its limit.
+        A term that is not below its limit counts as a failure too.
 
-        A refusal depends on the question alone. What fails after that may depend on rows, so it is not told: the caller
-        answers as if nothing had been. A coordinator could still count failures, so a few of them end the study here.
+        A refusal depends on the question alone. A later failure may depend on the rows, so it is not reported: the
+        caller answers as usual. A coordinator could still count failures, so after a few of them the site
+        treats every further question of the study as a failure.
         """
         self._check(query)
         self.failed = False
@@ -100,7 +101,7 @@ class Session:
         return None if self.failed else terms
 
     def _computed(self, query: Query) -> Terms | None:
-        """Return the terms; None if they could not be computed, or would have been rounded away row by row."""
+        """Return the terms; None if they could not be computed, or if rounding would have removed single rows."""
         try:
             terms = self.site.answer(query, self._purpose())
             return None if self.site.outweighed_by(query) else terms
@@ -141,7 +142,7 @@ class Session:
             raise SiteRefusal(name, query.name, problem)
 
     def _purpose(self) -> Purpose | None:
-        """What releases of a private study are for, and what the owner approved; None in another study."""
+        """The purpose and the approved terms of releases in a private study; None in other studies."""
         privacy = self.agreement.privacy
         if privacy is None:
             return None
@@ -152,7 +153,7 @@ class Session:
 def drawn_here(query: Query) -> Query:
     """Return the question with a seed of the site's own, where its columns are to be permuted.
 
-    Whoever knew the permutations would know which row is multiplied with which, and could solve for the rows.
+    Anyone who knew the permutations would know which rows are multiplied, and could solve for the rows.
     """
     if query.name != "permuted_gram":
         return query
@@ -160,7 +161,7 @@ def drawn_here(query: Query) -> Query:
 
 
 def _below(term: NDArray[np.floating], limit: float) -> bool:
-    return bool(np.all(np.abs(term.astype(np.float64)) < limit))  # neither NaN nor infinity is below any
+    return bool(np.all(np.abs(term.astype(np.float64)) < limit))  # false for NaN and infinity
 
 
 Handler: TypeAlias = Callable[[Session, Message], Message]

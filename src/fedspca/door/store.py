@@ -1,7 +1,7 @@
 """What a site keeps of a study between messages: the agreement, the owner's approval, and the state of the rounds.
 
-All of it is in a folder of the site's own, each file written whole or not at all, so that a site which is stopped at
-any moment goes on from there.
+A store on disk writes each file completely or not at all. So a site that is stopped at any moment can continue from
+there.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Store(Protocol):
         """Keep where the rounds of a study stand."""
 
     def keep_sum(self, study: str, run: str, number: int, summed: Message) -> None:
-        """Keep the sum of a round; those of other runs of the study go."""
+        """Keep the sum of a round; sums of other runs of the study are deleted."""
 
     def kept_sum(self, study: str, run: str, number: int) -> Message:
         """Return the sum of a round."""
@@ -78,7 +78,7 @@ class MemoryStore:
         self._states[study] = encode(state)
 
     def keep_sum(self, study: str, run: str, number: int, summed: Message) -> None:
-        """Keep the sum of a round; those of other runs of the study go."""
+        """Keep the sum of a round; sums of other runs of the study are deleted."""
         for other in [key for key in self._sums if key[0] == study and key[1] != run]:
             del self._sums[other]
         self._sums.setdefault((study, run), {})[number] = summed
@@ -110,7 +110,7 @@ class FolderStore:
             return
         for other in self.studies():
             home_of_other = self._home(other.hash)
-            # what was answered once must be remembered, also if the owner has withdrawn the approval since
+            # a record of answers must be kept, even if the owner has withdrawn the approval since
             if self.approved(other.hash) is None and not (home_of_other / "state").exists():
                 shutil.rmtree(home_of_other, ignore_errors=True)
         with new_file(home / "agreement.json") as draft:
@@ -160,7 +160,7 @@ class FolderStore:
         _write(self._home(study) / "state", state)
 
     def keep_sum(self, study: str, run: str, number: int, summed: Message) -> None:
-        """Keep the sum of a round; those of other runs of the study go."""
+        """Keep the sum of a round; sums of other runs of the study are deleted."""
         home = self._sums(study, run)
         if not home.exists():
             shutil.rmtree(home.parent, ignore_errors=True)

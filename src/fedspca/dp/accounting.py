@@ -1,7 +1,7 @@
 """What releases cost: the budget, the cost of one release, and the ε that several cost together.
 
-A release with noise of standard deviation z times what one row can change is a Gaussian mechanism of multiplier z.
-Several of them are together one with 1/z² = Σ1/z_k², exactly, so the ε that has been spent is that of one Gaussian.
+If the noise has standard deviation z times the sensitivity to one row, a release is a Gaussian mechanism of multiplier
+z. Several releases together are exactly one Gaussian mechanism with 1/z² = Σ1/z_k², so the ε spent is that of this one.
 """
 
 import math
@@ -33,7 +33,8 @@ class Purpose:
     budget : Budget
         What the study may spend in all.
     among : int
-        How many sites' noise will certainly be in the sum and unknown to everyone: each adds 1/among of its variance.
+        The number of sites whose noise will certainly be in the sum and unknown to everyone else: each adds 1/among of
+        the noise variance.
     """
 
     study: str
@@ -52,7 +53,7 @@ class Cost:
     multiplier : float
         Standard deviation of the noise, in units of the most that one row can change.
     slack : float
-        How far, in total variation, the noise on integers may be from a Gaussian that was rounded.
+        The largest total variation distance between the noise on integers and a rounded Gaussian.
     """
 
     multiplier: float
@@ -74,7 +75,7 @@ def epsilon_of(costs: list[Cost], delta: float) -> float:
         if left <= 0:
             return math.inf
         before = epsilon
-        with np.errstate(all="ignore"):  # it takes the logarithm of zero where there is very much noise
+        with np.errstate(all="ignore"):  # dp-accounting takes the logarithm of zero if there is very much noise
             epsilon = float(get_epsilon_gaussian(multiplier, left))
         if epsilon <= before * (1 + 1e-12):
             return epsilon

@@ -4,7 +4,7 @@ What may never change:
 
 - A release is written down before it leaves. If the site stops in between, the budget is spent and nothing has left.
 - A release that the owner's budget or the study's does not allow is refused, and nothing of it leaves.
-- Lines are only ever added. A ledger that was changed or cut off pays for nothing: the site then releases nothing more.
+- Lines are only ever added. If a ledger was changed or cut off, the site releases nothing more.
 - The same question of the same study, run and round is charged once, since at most one answer to it leaves.
 - Every line of an old ledger still counts: ``multiplier`` and ``slack`` keep their names and their meaning.
 """
@@ -17,7 +17,7 @@ from typing import Any
 from fedspca.dp.accounting import Budget, Cost, Purpose, epsilon_of
 from fedspca.letters.audit import Audit, BrokenLog
 
-DELTA = 1e-6  # where nobody said
+DELTA = 1e-6  # if no δ was given
 
 
 class BudgetSpent(ValueError):
@@ -43,7 +43,7 @@ class Ledger:
     def charge(self, cost: Cost, what: str, question: str, purpose: Purpose | None = None) -> None:
         """Write a release down before it leaves, or raise :class:`BudgetSpent`.
 
-        A release that was written down and did not leave, because the site was stopped in between, is not charged
+        If a release was written down but did not leave, because the site was stopped in between, it is not charged
         twice: ``question`` is a hash of all that was asked.
         """
         with self._log.exclusive():  # another process must not spend between the check and the line
@@ -80,7 +80,7 @@ class Ledger:
 
     @property
     def delta(self) -> float:
-        """The δ at which ε is told."""
+        """The δ at which ε is reported."""
         if self.budget is not None:
             return self.budget.delta
         return float(next((line["delta"] for line in reversed(list(self.entries()))), DELTA))

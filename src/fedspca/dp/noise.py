@@ -2,12 +2,13 @@
 
 A row x is seen as a = (x − c)/s with a centre c and a scale s that were *stated*, not computed from the data, and
 shortened to length C where it is longer. Beside it stands a constant b, so that one matrix, the sum of (a, b)(a, b)ᵀ,
-holds the covariance, the mean and the number of rows. To add or remove a row changes it by no more than C² + b² in the
-Frobenius norm, in which off-diagonal entries count twice: they are released times √2, and carry half the variance.
+holds the covariance, the mean and the number of rows. Adding or removing a row changes it by at most C² + b² in the
+Frobenius norm. This norm counts off-diagonal entries twice, so they are released times √2 and have half the noise
+variance.
 
-Rows become integers before they are multiplied, so what one row can change is exact, and nothing that a question brings
-makes it less. Sums are rounded to multiples of 2⁻ᵍ and get discrete Gaussian noise, drawn by OpenDP from the operating
-system's randomness: floating-point noise would betray a value by its last digits.
+Rows become integers before they are multiplied. So the bound on what one row can change is exact, whatever a question
+contains. Sums are rounded to multiples of 2⁻ᵍ and get discrete Gaussian noise, drawn by OpenDP from the operating
+system's randomness: the last digits of floating-point noise could reveal a value.
 """
 
 import math
@@ -32,15 +33,15 @@ LARGEST = 1e150  # its square is still a number
 LARGEST_GRID = 200
 CHUNK = 20_000
 STEPS = float(1 << 20)  # units in the length to which rows are shortened
-EXACT_ROWS = 1 << 12  # so many products of such lengths add up to less than 2⁵³
+EXACT_ROWS = 1 << 12  # the sum of this many products of such lengths is below 2⁵³
 CARRY = 40
-MOST_NOISE = 1e6  # in units of what a row can change; a study that asks for more has not said what a row can change
+MOST_NOISE = 1e6  # in units of the sensitivity; a larger value means that the sensitivity was stated wrongly
 
 
 def seen_rows(rows: Rows, centre: Array, scale: Array) -> Iterator[Array]:
-    """Yield the rows in blocks, centred and scaled as stated; a missing value stands at the centre.
+    """Yield the rows in blocks, centred and scaled as stated; the centre replaces missing values.
 
-    A value beyond all bounds, as a hostile scale could make it, is held, so that no row is infinitely long.
+    Extreme values, which a hostile scale could cause, are limited, so that no row has infinite length.
     """
     for block in row_blocks(rows, centre):
         for dense in dense_parts(block):
@@ -49,7 +50,7 @@ def seen_rows(rows: Rows, centre: Array, scale: Array) -> Iterator[Array]:
 
 
 def row_lengths(rows: Array) -> Array:
-    """Return the length of each row. Squares are of what is at most 1, so that none overflows or is lost."""
+    """Return the length of each row. Rows are first divided by their largest value, so that no square overflows."""
     largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), np.finfo(float).tiny)
     relative = rows / largest[:, None]
     return np.asarray(largest * np.sqrt(np.einsum("ij,ij->i", relative, relative)))
@@ -58,8 +59,8 @@ def row_lengths(rows: Array) -> Array:
 def whole_rows(rows: Rows, centre: Array, scale: Array, clip: float) -> Iterator[Array]:
     """Yield the rows as integers, in units of clip/2²⁰, each shortened where it is longer than ``clip``.
 
-    Sums of products of integers are exact in blocks this small, so the most that one row can change them is no matter
-    of rounding, however many rows there are. Rounding may lengthen a row by √d/2 units: so much room is left for it.
+    Sums of products of integers are exact in blocks of this size, so the bound on what one row can change is not
+    affected by rounding, however many rows there are. Rounding may lengthen a row by √d/2 units: room is left for it.
     """
     room = STEPS - math.sqrt(len(centre)) / 2
     if not room > STEPS / 2:
@@ -72,7 +73,7 @@ def whole_rows(rows: Rows, centre: Array, scale: Array, clip: float) -> Iterator
 
 
 class WholeSum:
-    """A sum of arrays of integers that doubles hold exactly, however many there are: the upper bits are carried."""
+    """An exact sum of any number of integer arrays, held in doubles: the upper bits are carried separately."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._low, self._high = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -135,8 +136,8 @@ def first_moments(rows: Rows, centre: Array, scale: Array, clip: float, offset: 
 def clipped_product(rows: Rows, centre: Array, scale: Array, clip: float, directions: Array) -> Array:
     """AᵀAQ over the clipped rows; one row changes it by no more than C² where Q is orthonormal.
 
-    Directions of thirty bits make exact scores, which are rounded row by row: no row's depends on where it stands among
-    the others. It adds √m/2 units of 2²⁰ to what a row changes, and the margin covers that.
+    Directions have thirty bits, so scores are exact before they are rounded row by row: the result for a row does not
+    depend on its position among the others. Rounding adds √m/2 units of 2⁻²⁰ C to the scores; the margin covers this.
     """
     product, whole = WholeSum(directions.shape), np.rint(np.ldexp(directions, 30))
     for block in whole_rows(rows, centre, scale, clip):
@@ -157,8 +158,8 @@ def length_counts(rows: Rows, centre: Array, scale: Array, edges: Array) -> Arra
 def cost(entries: int, sensitivity: float, sigma: float, grid: int, among: int) -> Cost:
     """Return what a release of so many entries costs, if one row can change it by ``sensitivity`` before rounding.
 
-    Discrete Gaussians of several sites add up to one, to within exp(−π²σ²), nothing for a σ of 2²⁰ units. Its distance
-    from a Gaussian that is rounded, which hides as well as the Gaussian itself, is counted as slack.
+    The sum of several sites' discrete Gaussians is a discrete Gaussian up to exp(−π²σ²), which is negligible for σ of
+    2²⁰ units. A rounded Gaussian is as private as the Gaussian itself. The distance from it is counted as slack.
     """
     if entries < 1 or grid > LARGEST_GRID:
         raise ValueError("there is nothing to release, or on no grid")
@@ -168,7 +169,7 @@ def cost(entries: int, sensitivity: float, sigma: float, grid: int, among: int) 
     if steps < FINE:
         raise ValueError(f"the grid is too coarse for the noise: {steps:.3g} units in a standard deviation")
     multiplier = sigma / change
-    if not 0 < multiplier <= MOST_NOISE:  # beyond it a release would cost nothing, and none may
+    if not 0 < multiplier <= MOST_NOISE:  # with more noise a release would cost nothing, which is not allowed
         raise ValueError(f"noise of {multiplier:.3g} times what a row can change cannot be accounted for")
     # a Gaussian that is rounded and one on the integers differ by less than 1/(20 steps²) an entry
     return Cost(multiplier, entries / (20.0 * steps**2))
@@ -179,8 +180,8 @@ def noised(values: Array, sigma: float, grid: int) -> Array:
     steps = math.ldexp(sigma, grid)
     if 20 * steps >= EXACT / 2:
         raise ValueError("the grid is too fine for this noise")
-    # cut off rather than refused: a refusal would tell something of the values without noise, and cutting off moves
-    # neighbouring data no further apart
+    # values are cut off, not refused: a refusal would disclose something about values without noise, and cutting off
+    # does not increase the distance between neighbouring data
     whole = np.rint(np.clip(np.ldexp(values, grid), -EXACT / 4, EXACT / 4))
     whole += discrete_gaussian(steps, values.size).reshape(values.shape)
     return np.asarray(np.ldexp(whole, -grid))

@@ -1,4 +1,4 @@
-"""What a private study is bound to before anything is released; coordinator and sites work it out alike."""
+"""What a private study fixes before any release. Coordinator and sites compute it in the same way."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 GRAM_MAX_FEATURES = 4096  # the upper triangle of the Gram matrix is then 67 MB
-OFFSET = 0.2  # the constant beside a row, relative to the clip: the number of rows costs 4 % of the noise
+OFFSET = 0.2  # the constant b relative to the clip C: releasing the number of rows adds 4 % to the noise
 LENGTHS = 49
 
 
@@ -22,12 +22,12 @@ def mechanism_of(mechanism: str, d: int) -> str:
 
 
 def length_edges(d: int) -> Array:
-    """Return the lengths by which rows are counted where the clip is to be found. It will be one of them."""
+    """Return the edges of the length counts from which the clip is estimated. The clip will be one of them."""
     return np.asarray(math.sqrt(d) * 2.0 ** np.linspace(-6, 6, LENGTHS))
 
 
 def per_feature(name: str, value: Any, d: int) -> Array:
-    """Return what is stated of each of d features, from one number or one a feature."""
+    """Return what is stated of each of d features, from one number, or one number per feature."""
     array = np.asarray(value, np.float64)
     if array.shape not in ((), (d,)) or not np.isfinite(array).all():
         raise ValueError(f"The stated {name} must be one number or one a feature, {d} in all.")

@@ -1,4 +1,4 @@
-"""ExactSPCA, FASPCA and FSSPCA in scikit-learn's shape."""
+"""ExactSPCA, FASPCA and FSSPCA as scikit-learn estimators."""
 
 from fedspca.estimators.exact import ExactSPCA
 from fedspca.estimators.faspca import FASPCA

@@ -1,4 +1,4 @@
-"""What every federated sparse PCA shares: scikit-learn's contract around one fit over a federation."""
+"""What all federated sparse PCA estimators share: scikit-learn's interface around one fit over a federation."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -29,11 +29,11 @@ from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
 
-DUST = 1e-15  # relative to the largest weight: many loadings, made orthonormal, leave some of 1e-32
+DUST = 1e-15  # relative to the largest weight; orthonormalising many loadings leaves weights of about 1e-32
 
 
 class Found(NamedTuple):
-    """Loadings W (d × r) and WᵀSW, from which all their figures follow."""
+    """Loadings W (d × r) and WᵀSW, from which all reported figures are computed."""
 
     w: Array
     captured: Array
@@ -54,7 +54,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @abstractmethod
     def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
-        """Find the loadings, and set what only this method knows, ``stop_reason_`` among it."""
+        """Find the loadings, and set the attributes that only this method knows, such as ``stop_reason_``."""
 
     @abstractmethod
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
@@ -78,24 +78,24 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Parameters
         ----------
         X : array-like, CSR matrix or dask.array of shape (n_samples, n_features)
-            The rows of all sites. Single precision stays single precision, sparse stays sparse, and an array of Dask's
-            stays on its cluster.
+            The rows of all sites. Single precision stays single precision, sparse stays sparse, and a Dask array stays
+            on its cluster.
         y : ignored
             Present by convention.
         sites : array-like of shape (n_samples,), optional
             The owner of each row; None puts all rows at one site.
         covariates : DataFrame or array-like of shape (n_samples, n_covariates), optional
-            What is known of each row and is to be taken out of the features: age, sex, batch. Numbers, or categories.
+            Variables to adjust the features for, such as age, sex or batch: numbers or categories.
         adjust : sequence of str, optional
-            Which covariates are taken out, with interactions as ``"age:sex"``; by default all, without interactions.
+            Which covariates to adjust for, with interactions as ``"age:sex"``; by default all, without interactions.
         sample_weight : array-like of shape (n_samples,), optional
-            How often each row counts: a whole number is as good as the row repeated.
+            How often each row counts. A weight of 3 is the same as three copies of the row.
         centre : {"joint", "site"}, default="joint"
-            Whose mean is subtracted. A site's own takes out all that lies between the sites' means.
+            Whose mean is subtracted. With "site", all differences between the sites' means are removed.
         scale_by : {"joint", "site"}, default="joint"
-            By whose standard deviation features are divided: by the joint one, if ``scale``, or by each site's own.
+            Whose standard deviation divides the features: the joint one (only if ``scale``), or each site's own.
         site_weight : {"rows", "equal"}, default="rows"
-            Whether a site counts as its rows do, or every site alike.
+            Whether a site counts in proportion to its rows, or all sites count equally.
 
         Returns
         -------
@@ -106,14 +106,14 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self.fit_federation(self._local_federation(X, beside, reset=True))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit to rows, and return their scores. What :meth:`fit` takes beside the rows, this takes too."""
+        """Fit to rows, and return their scores. Further arguments are those of :meth:`fit`."""
         fitted = self.fit(X, y, **fit_params)
         return fitted.transform(X, covariates=fit_params.get("covariates"), sites=fit_params.get("sites"))
 
     @property
     def partial_fit(self) -> Any:
-        """Nothing: components of batches are not those of all rows. Looking for it says what to do instead."""
-        raise AttributeError(  # and no method: scikit-learn asks with hasattr
+        """Not available: components of batches are not those of all rows. The error says what to do instead."""
+        raise AttributeError(  # not a method that raises: scikit-learn checks with hasattr
             f"{type(self).__name__} has no partial_fit: every component depends on all rows. Rows larger than memory "
             "are fitted at once, from a file that numpy maps (numpy.load(path, mmap_mode='r')), from a Dask array, or "
             "by fedspca fit. Rows that come in batches can be sites: fit_federation(LocalFederation(sites))."
@@ -141,7 +141,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @contextmanager
     def _asking(self, federation: Federation) -> Iterator[Rounds]:
-        """Check the settings, and yield the rounds of a new fit, shown while they last."""
+        """Check the settings, and yield the rounds of a new fit, with a progress bar if asked for."""
         self._validate_params()
         rounds, bar = self._rounds(checked_federation(federation))
         try:
@@ -229,9 +229,9 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
 
     def _local_federation(self, X: Any, beside: RowsBeside, *, reset: bool) -> LocalFederation:
-        """Sites in this process, from one table and what stands beside its rows."""
+        """Make sites in this process from one table, with covariates, weights and owners of its rows."""
         self._validate_params()
-        if all(hasattr(X, name) for name in ("obs", "var", "obsm")):  # scikit-learn would go through it cell by cell
+        if all(hasattr(X, name) for name in ("obs", "var", "obsm")):  # scikit-learn would convert it cell by cell
             raise InvalidData(
                 "This is an AnnData object. Use fedspca.sc.spca(adata, …), or fit its matrix: fit(adata.X)."
             )
@@ -262,9 +262,9 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows to project; neither copied nor made dense.
         covariates : DataFrame or array-like of shape (n_samples, n_covariates), optional
-            The covariates of these rows, where the fit took some out.
+            The covariates of these rows, if the fit adjusted for covariates.
         sites : array-like of shape (n_samples,), optional
-            The owner of each row, where the fit went by each site's own mean; None takes them for one site's.
+            The owner of each row, if the fit used each site's own mean; None treats all rows as one site's.
 
         Returns
         -------
@@ -279,7 +279,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return scores.astype(rows.dtype, copy=False)
 
     def _new_rows(self, X: Any) -> Any:
-        """Return new rows as the fit saw its own: missing values, where they are allowed, stand at the mean."""
+        """Return new rows, prepared as in the fit: missing values, if allowed, are replaced by the mean."""
         if is_dask(X):
             return self._new_dask_rows(X)
         finite = "allow-nan" if self.max_missing > 0 else True
@@ -295,7 +295,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return X.map_blocks(filled, self.mean_, dtype=X.dtype) if self.max_missing > 0 else X
 
     def inverse_transform(self, X: Any) -> NDArray[np.floating]:
-        """Rows that the scores stand for, in the original units.
+        """Reconstruct rows from their scores, in the original units.
 
         Parameters
         ----------
@@ -320,11 +320,11 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, usually ones that were not fitted to.
+            Rows, usually ones that were not used in the fit.
         y : ignored
             Present by convention.
         covariates : DataFrame or array-like of shape (n_samples, n_covariates), optional
-            The covariates of these rows, where the fit took some out.
+            The covariates of these rows, if the fit adjusted for covariates.
 
         Returns
         -------
@@ -345,7 +345,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return float(within / total) if total > 0 else 0.0
 
     def _dual_components(self) -> Array:
-        """(WᵀW)⁻¹Wᵀ: the components themselves where they are orthonormal, and least squares where they are not."""
+        """(WᵀW)⁻¹Wᵀ: equal to Wᵀ if the loadings are orthonormal, else the least-squares reconstruction."""
         return np.asarray(np.linalg.solve(self.components_ @ self.components_.T, self.components_))
 
     @property
@@ -366,7 +366,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 
 def _without_dust(w: Array) -> Array:
-    """Set weights to zero that are rounding errors beside the largest of their loading: they name no feature."""
+    """Set to zero the weights that are only rounding errors, compared with the largest weight of their loading."""
     return np.where(np.abs(w) > DUST * np.abs(w).max(axis=0), w, 0.0)
 
 

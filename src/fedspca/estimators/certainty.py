@@ -23,7 +23,7 @@ CERTAINTY = (
     "cv_nonzeros_",
     "stand_ins_",
 )
-SELDOM = 0.05  # features that half samples select more seldom are not written down
+SELDOM = 0.05  # features that are selected in a smaller share of half samples are not saved
 
 
 def certainty(sums: FoldSums, w: Array, variances: Array, *, orthogonal: bool) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def certainty(sums: FoldSums, w: Array, variances: Array, *, orthogonal: bool) -
     w : ndarray of shape (d, r)
         The loadings.
     variances : ndarray of shape (r,)
-        What each explains.
+        The variance that each loading explains.
     orthogonal : bool
         Whether loadings are orthogonal.
     """
@@ -59,7 +59,7 @@ def certainty(sums: FoldSums, w: Array, variances: Array, *, orthogonal: bool) -
 
 
 def _stand_ins(sums: FoldSums, w: Array, told: Stability) -> list[tuple[int, int, int, float]]:
-    """Return component, feature, the one that stands in for it, and their correlation."""
+    """Return component, feature, the feature that half samples select in its place, and their correlation."""
     at = sums.features
     s = sums.subsample(np.ones(sums.n_folds, dtype=bool)).matrix
     deviations = np.sqrt(np.maximum(s.diagonal(), np.finfo(float).tiny))
@@ -102,7 +102,7 @@ def plain_certainty(estimator: Any) -> dict[str, Any] | None:
 
 
 def check_whole(state: object) -> None:
-    """Raise ValueError for a fit with folds that is to go on from a state, which has no sums by fold."""
+    """Raise ValueError if a fit with folds is resumed from a state: a state holds no sums by fold."""
     if state is not None:
         raise ValueError(
             "A fit with folds cannot go on from a state: the sums by fold are not in it. Begin without a state, or "

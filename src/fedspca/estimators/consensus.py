@@ -61,20 +61,20 @@ class ConsensusSparsePCA(FederatedSparsePCA):
 
     @classmethod
     def paper(cls, n_components: int = 2, **further: Any) -> Self:
-        """Return the method with every choice of the paper, those in ``further`` apart.
+        """Return the method with all settings of the paper, except those given in ``further``.
 
         Parameters
         ----------
         n_components : int, default=2
             How many loadings.
         **further
-            Parameters of the estimator: the penalties, and whatever is to differ from the paper.
+            Parameters of the estimator: the penalties, and all settings that should differ from the paper.
         """
         return cls(n_components, **{**paper_settings(cls.__name__, n_components), **further})
 
     @abstractmethod
     def _run(self, rounds: Rounds, frame: Frame, plan: Stages, columns: slice, rng: np.random.Generator) -> Loadings:
-        """Run the method for these of all components."""
+        """Run the method for some of the components, given by ``columns``."""
 
     def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
         plan = self._plan(self._sizes(n_components), self._init((len(moments.mean), n_components)))
@@ -96,11 +96,11 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             The rows that the model was fitted to.
         n_components : int
-            How many loadings to add, all at once. Penalties given one a component must name the new ones too.
+            How many loadings to add, all at once. Penalties given per component must include the new ones.
         sites : array-like of shape (n_samples,), optional
             The owner of each row.
         **beside
-            What else :meth:`fit` was told beside the rows: covariates, weights.
+            Further arguments that :meth:`fit` was given: covariates, weights.
 
         Returns
         -------
@@ -176,7 +176,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         return sizes
 
     def _plan(self, sizes: tuple[int, ...], init: Any, *, last: bool = False) -> Stages:
-        rho = self._rho(len(self._sizes(self.n_components)))  # a stage that is added takes the last one's
+        rho = self._rho(len(self._sizes(self.n_components)))  # an added stage uses the ρ of the last stage
         return Stages(
             block_sizes=sizes,
             rho=rho[-1:] if last else rho,
@@ -213,7 +213,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         return given
 
     def _penalty(self, name: str, columns: slice) -> Array:
-        """Penalty weights for these components, from one number or one a component."""
+        """Penalty weights for these components, from one number, or one number per component."""
         try:
             given = np.asarray(getattr(self, name), dtype=np.float64)
         except (TypeError, ValueError):
@@ -228,7 +228,7 @@ class ConsensusSparsePCA(FederatedSparsePCA):
         return np.asarray(given[columns])
 
     def _conclude(self, loadings: Loadings) -> None:
-        """Keep why it stopped; warn, with what to try, unless it converged."""
+        """Record why the fit stopped. If it did not converge, warn, and say what to try."""
         self.stop_reason_ = loadings.stop_reason
         self.rho_ = np.array([stage.rho for stage in loadings.stages])
         if self.stop_reason_ is not StopReason.MAX_ROUNDS:
@@ -252,6 +252,6 @@ def _is_count(value: object) -> bool:
 
 
 def weighted_norm(lam: Any, magnitudes: Array) -> float:
-    """Sum of magnitudes, each column with its weight."""
+    """Sum of magnitudes, each column times its weight."""
     weights = np.asarray(lam, dtype=np.float64)
     return float(np.sum(weights[: magnitudes.shape[1]] * magnitudes if weights.ndim else weights * magnitudes))

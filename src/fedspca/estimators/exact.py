@@ -42,77 +42,78 @@ from fedspca.solvers.stopping import StopReason
 Array = NDArray[np.float64]
 
 AUTO = "auto"
-SELECTION_SIGHT = 300  # features that are compared for many numbers of non-zeros
+SELECTION_SIGHT = 300  # the most features for which many numbers of non-zeros are compared
 FOLDS = 10  # where "auto" needs folds and none were given
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
-# below this share of the largest eigenvalue an answer is rounding error, and dividing by it would poison the model
+# below this share of the largest eigenvalue an answer is only rounding error; dividing by it would spoil the model
 RANK_TOL = {"float64": 1e-11, "float32": 1e-5}
 
 
 class Course(NamedTuple):
-    """How one fit goes, beside the settings: where it begins, and who is told of its states."""
+    """What one fit needs besides the settings: the state to start from, and the callback for its states."""
 
     state: ExactState | None = None
     on_state: Callable[[ExactState], object] | None = None
-    rows_known: bool = True  # of a covariance nobody may know of how many rows it is
+    rows_known: bool = True  # for a given covariance, the number of rows may be unknown
 
 
 class ExactSPCA(FederatedSparsePCA):
     """Federated sparse PCA that reaches the pooled optimum in about ten rounds, whatever the sites hold.
 
-    Each round is one sum, S Q for a few directions Q. All answers together make a model of S that never overestimates
-    it; the coordinator solves the sparse problem on the model, for no round, and the next sum says how good the
-    solution truly is. Sites keep no state. ``docs/exact.md`` derives it.
+    Each round is one sum, SQ for a few directions Q. All answers together give a model of S that never overestimates S.
+    The coordinator solves the sparse problem on this model, which needs no round. The next sum shows how good the
+    solution is for S itself. Sites keep no state. ``docs/exact.md`` gives the derivation.
 
-    Sparsity is asked for in one of three ways, which are different problems: ``lam``, ``n_nonzero``, or by default
+    Sparsity is set in one of three ways, which are different problems: ``lam``, ``n_nonzero``, or by default
     ``variance_kept``.
 
     Parameters
     ----------
     n_components : int or "auto", default=2
-        How many loadings. With "auto" several methods say how many stand out of chance (``selection_``); it takes the
-        whole covariance, a few sums of permuted columns, and folds, ten by default.
+        How many loadings. With "auto", several methods estimate how many exceed chance (``selection_``). This needs the
+        whole covariance, a few sums over permuted columns, and folds (ten by default).
     variance_kept : float, default=0.95
         Find the sparsest orthonormal loadings that keep this share of what dense PCA with as many components explains.
         Used if neither ``n_nonzero`` nor ``lam`` is given.
     n_nonzero : int, array-like of shape (n_components,) or "auto", optional
-        At most this many non-zeros in each loading, as a constraint. With "auto" the fewest that predict rows left out
-        as well as the best number does, within one standard error.
+        At most this many non-zeros in each loading, as a constraint. With "auto", the fewest whose cross-validated
+        score is within one standard error of the best.
     lam : float or array-like of shape (n_components,), optional
-        Weight of the ℓ1 norm: min over St(d, r) of ‖A − Awwᵀ‖² + λ‖w‖₁, solved to a certificate. It is weighed against
-        sums of squares over all rows, so it grows with them.
+        Weight of the ℓ1 norm: min over St(d, r) of ‖A − Awwᵀ‖² + λ‖w‖₁, solved to a certificate. It is compared
+        with sums of squares over all rows, so a suitable λ grows with the number of rows.
     orthogonal : bool, default=True
-        For ``n_nonzero``: whether loadings are orthogonal, as in the paper. If not, supports overlap freely, which
-        explains a little more; scores then share variance, and reconstruction uses least squares.
+        For ``n_nonzero``: whether loadings are orthogonal, as in the paper. If not, supports may overlap freely,
+        which explains a little more variance. Scores are then correlated, and reconstruction uses least squares.
     scale : bool, default=False
         Divide features by their joint standard deviation (ddof = 1).
     max_missing : float, default=0.0
-        The largest share of missing values (NaN) that a feature may have over all sites. They stand at the joint mean.
+        The largest share of missing values (NaN) that a feature may have over all sites. The joint mean replaces them.
     n_starts : int, default=12
-        Random rotations of the leading subspace from which each search begins, beside PCA, varimax and continuation
-        (more than two components only). They cost no round.
+        How many random rotations of the leading subspace each search starts from, in addition to PCA, varimax and
+        continuation (more than two components only). They need no round.
     precision : {"float64", "float32"}, default="float64"
-        Precision in which answers travel. Single precision halves what sites send; the certificate then cannot fall
-        much below 1e-6.
+        Precision of the answers that sites send. Single precision halves their size, but the certificate then
+        cannot fall much below 1e-6.
     search : {"auto", "thorough", "products"}, default="auto"
         Whether the whole covariance is asked for, in one sum of d(d + 1)/2 numbers, and searched without further
         rounds. "thorough" asks for it; "products" never does, and learns a model from rounds of products; "auto" asks
         where the sites allow it and there are at most 2,000 features on one machine, 4,096 between machines. With
-        ``variance_kept`` it does so for at most 320 weights in all, features times components: more take seconds.
+        ``variance_kept`` it asks only up to 320 weights in all (features times components): more would take seconds.
     proof_seconds : float, default=0.25
-        Time for bounds on what any loadings could capture, once the whole covariance is known; 0 turns it off. One
-        component is mostly proved optimal within it. More time gives smaller gaps.
+        Time for bounds on what any loadings could capture, once the whole covariance is known; 0 turns it off. A
+        single component is usually proved optimal within this time. More time gives smaller gaps.
     folds : int, optional
-        Ask by so many folds, an even number of at least 4, and say how sure the loadings are, for no further round:
-        half samples are fitted from the same sums, with as many non-zeros in each component as the fit has. Each site
-        deals its rows by itself. Answers become so many times as large.
+        Number of folds: even, at least 4. Sites then give every sum by fold, and the fit reports how stable the
+        loadings are, without further rounds: half samples are fitted from the same sums, with the same number of
+        non-zeros per component. Each site assigns its own rows to folds. Answers are ``folds`` times as large.
     tol : float, default=1e-6
         First-order residual of the pooled problem, relative to its gradient, at which ``lam`` is solved.
     max_rounds : int, default=30
-        The most rounds, centring and scaling apart.
+        The most rounds, not counting those for centring and scaling.
     max_seconds : float, optional
-        Time after which no round and no step of a search begins, once there are loadings. The fit then ends with the
-        best of them, and says so: ``stop_reason_`` is ``MAX_SECONDS``. What is found then hangs on the machine.
+        Time limit. After it, no new round and no new step of a search begins, once there are loadings. The fit then
+        returns the best loadings so far, and ``stop_reason_`` is ``MAX_SECONDS``. The result then depends on the
+        speed of the machine.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the first directions and of the rotations.
     callbacks : list of callables, optional
@@ -128,21 +129,21 @@ class ExactSPCA(FederatedSparsePCA):
     certificate_ : float or None
         For ``lam``, the first-order residual of the *pooled* problem at the components, from exact products.
     upper_bound_ : float
-        No loadings of the kind asked for do better: a bound on ``-objective_``, always valid. For ``variance_kept`` it
-        is on the variance that loadings with as many non-zeros capture. Where the whole covariance is not known it is
-        what dense PCA captures at most.
+        A valid upper bound on ``-objective_`` over all loadings of the requested kind. For ``variance_kept`` it bounds
+        the variance that loadings with as many non-zeros can capture. If the whole covariance is not known, it is an
+        upper bound on the variance that dense PCA captures.
     optimality_gap_ : float
         How much better other loadings can be at most, relative to these: 0.003 is .3 %. 0 where they are proved
         optimal.
     bound_is_dense_ : bool
-        Whether the bound is dense PCA's, which knows nothing of sparsity.
+        Whether the bound is that of dense PCA, which ignores the sparsity constraint.
     variance_kept_ : float
         Share of the variance of dense PCA, as far as that is known, that the span of the components captures.
     mean_, scale_ : ndarray of shape (n_features,)
         Joint mean, and what features are divided by.
     captured_variance_ratio_ : ndarray of shape (n_components,)
-        Share of the variance that the span of the first 1, 2, … components captures: cumulative, and what is compared
-        with dense PCA.
+        Share of the variance that the span of the first 1, 2, … components captures: cumulative. Compare this with
+        dense PCA.
     score_covariance_ : ndarray of shape (n_components, n_components)
         Covariance of the scores. Sparse components may correlate.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
@@ -151,17 +152,17 @@ class ExactSPCA(FederatedSparsePCA):
     objective_ : float
         Penalty, if any, less the variance that the span of the components captures.
     history_ : list of Round
-        One record a round.
+        One record per round.
     n_rounds_, n_sites_, n_samples_ : int
-        Sums asked for, sites and rows.
+        Numbers of sums asked for, of sites and of rows.
     stop_reason_ : StopReason
         Why it stopped.
     state_ : ExactState
-        All that the coordinator held at the end.
+        The coordinator's whole state at the end.
     selection_ : Selection
-        With "auto": what each method says, and how sure it is.
+        With "auto": the result of each method, and how certain it is.
     selection_frequency_ : ndarray of shape (n_components, n_features)
-        With ``folds``: the share of half samples whose component gives the feature a weight.
+        With ``folds``: the share of half samples in which the component gives the feature a non-zero weight.
     weight_interval_ : ndarray of shape (n_components, n_features, 2)
         With ``folds``: intervals of 90 % for the weights.
     explained_variance_interval_ : ndarray of shape (n_components, 2)
@@ -169,15 +170,16 @@ class ExactSPCA(FederatedSparsePCA):
     stable_ : ndarray of bool of shape (n_components, n_features)
         With ``folds``: features with a selection frequency of at least ``stable_threshold_``.
     stable_threshold_, false_selections_ : ndarray of shape (n_components,)
-        With ``folds``: that threshold, and the bound on how many features, selected no better than by chance, are
-        expected among the stable ones of each component (Meinshausen and Bühlmann 2010; Shah and Samworth 2013).
+        With ``folds``: that threshold, and a bound on the expected number of false selections, features selected
+        no more often than by chance, among the stable features of each component (Meinshausen and Bühlmann 2010; Shah
+        and Samworth 2013).
     cv_score_, cv_score_std_ : ndarray of shape (n_components, n_grid)
         With ``folds``: cross-validated Q² of the first 1, 2, … components with each number of non-zeros of
         ``cv_nonzeros_``, and its standard deviation over the folds.
     cv_nonzeros_ : ndarray of int of shape (n_grid,)
-        Those numbers.
+        The numbers of non-zeros that were tried.
     stand_ins_ : list of (int, int, int, float)
-        With ``folds``: component, feature, another that half samples select in its place, and their correlation.
+        With ``folds``: component, feature, another feature that half samples select instead, and their correlation.
     constant_features_ : ndarray of int
         Features with one value everywhere.
 
@@ -235,7 +237,7 @@ class ExactSPCA(FederatedSparsePCA):
         callbacks: Sequence[Callable[[Round], object]] | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_components = cast("int", n_components)  # "auto" is settled before it is used
+        self.n_components = cast("int", n_components)  # "auto" is replaced by a number before use
         self.variance_kept = variance_kept
         self.n_nonzero = n_nonzero
         self.lam = lam
@@ -268,8 +270,8 @@ class ExactSPCA(FederatedSparsePCA):
         federation : Federation
             The sites, wherever they are.
         state : ExactState, optional
-            Where to go on from: a fit that was interrupted gives the same bits as one that was not, and one that had
-            ended is checked in one round.
+            The state to continue from. An interrupted fit then gives the same bits as an uninterrupted one. A fit that
+            had already ended is checked in one round.
         on_state : callable, optional
             Called with the :class:`~fedspca.ExactState` after every round; save what its ``to_arrays`` returns.
 
@@ -291,7 +293,7 @@ class ExactSPCA(FederatedSparsePCA):
             federation = folded = FoldedFederation(checked_federation(federation), self.folds, self._deal())
         with self._asking(federation) as rounds:
             moments = self._moments(rounds) if course.state is None else self._moments_of(course.state, rounds)
-            # where nobody knows how many rows there are, only features limit the components
+            # if the number of rows is unknown, only the features limit the components
             limits = moments if course.rows_known else replace(moments, n_rows=len(moments.mean))
             self._check_n_components(self.n_components, limits)
             found, s = self._solve_on(rounds, moments, self._generator(), course)
@@ -300,7 +302,7 @@ class ExactSPCA(FederatedSparsePCA):
         return s
 
     def choose(self, X: Any, *, sites: Any = None) -> Selection:
-        """Say how many components and non-zeros there are, without a fit.
+        """Estimate how many components and non-zeros to use, without a fit.
 
         Parameters
         ----------
@@ -312,18 +314,18 @@ class ExactSPCA(FederatedSparsePCA):
         Returns
         -------
         selection : Selection
-            What each method says. A number of components that was given is kept.
+            The result of each method. A given number of components is kept.
         """
         return self.choose_federation(self._local_federation(X, RowsBeside(sites), reset=True))
 
     def choose_federation(self, federation: Federation) -> Selection:
-        """Say the same over a federation; see :meth:`choose`."""
+        """Estimate the same over a federation; see :meth:`choose`."""
         folded = FoldedFederation(checked_federation(federation), self.folds or FOLDS, self._deal())
         with self._asking(folded) as rounds:
             return self._selected(rounds, folded, self._moments(rounds), sparsity=True)[0]
 
     def _fit_chosen(self, federation: Federation, course: Course) -> Array:
-        """Let the data say what is "auto", and fit that: the sums are asked once."""
+        """Choose the "auto" settings from the data, then fit. The sums are asked for only once."""
         check_whole(course.state)
         self._validate_params()
         folded = FoldedFederation(checked_federation(federation), self.folds or FOLDS, self._deal())
@@ -341,7 +343,7 @@ class ExactSPCA(FederatedSparsePCA):
         return s
 
     def _auto(self, name: str) -> bool:
-        """Whether the data are to say a number."""
+        """Whether a setting is "auto", to be chosen from the data."""
         given = getattr(self, name)
         return isinstance(given, str) and given == AUTO
 
@@ -356,7 +358,7 @@ class ExactSPCA(FederatedSparsePCA):
     def _selected(
         self, rounds: Rounds, folded: FoldedFederation, moments: Moments, *, sparsity: bool
     ) -> tuple[Selection, Array]:
-        """Ask for S, and let every method say what it sees."""
+        """Ask for S, and apply every selection method to it."""
         self._check_auto(rounds)
         s = whole.ask(rounds, moments.frame, self.precision)
         nothing = np.zeros((len(s), 1))
@@ -391,11 +393,11 @@ class ExactSPCA(FederatedSparsePCA):
             )
 
     def _deal(self) -> int:
-        """Return the seed by which sites deal their rows."""
+        """Return the seed with which sites assign their rows to folds."""
         return int(self.random_state) if isinstance(self.random_state, Integral) else 0
 
     def _set_certainty(self, folded: FoldedFederation | None, moments: Moments) -> None:
-        """Set what sums by fold tell; forget what those of an earlier fit told."""
+        """Set the attributes that come from sums by fold; delete those of an earlier fit."""
         for name in (*CERTAINTY, "selection_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -408,15 +410,15 @@ class ExactSPCA(FederatedSparsePCA):
     def fit_covariance(
         self, S: Any, *, n_samples: int | None = None, feature_names: Iterable[object] | None = None
     ) -> Self:
-        """Fit to a covariance or a correlation matrix, where that is all there is.
+        """Fit to a covariance or correlation matrix when the rows are not available.
 
         Parameters
         ----------
         S : array-like of shape (n_features, n_features)
-            Symmetric and positive semidefinite; anything else is refused, with the numbers.
+            Symmetric and positive semidefinite. Any other matrix is refused, with figures that say why.
         n_samples : int, optional
-            How many rows it is of. Sums of squares, such as ``objective_`` and what ``lam`` is weighed against, are
-            n_samples - 1 times the covariance's. None counts as two, so that they are the covariance's own.
+            The number of rows behind the matrix. Sums of squares (``objective_``, and the term that ``lam`` is compared
+            with) are n_samples - 1 times the covariance. None counts as two, so that this factor is one.
         feature_names : iterable of str, optional
             The features' names; by default those of a DataFrame.
 
@@ -439,7 +441,7 @@ class ExactSPCA(FederatedSparsePCA):
         return state.moments
 
     def _settings(self, feature_names: Sequence[str]) -> str:
-        """Write down the settings that a solution depends on."""
+        """Return the settings that a solution depends on, as text."""
         names = (
             "n_components",
             "variance_kept",
@@ -462,7 +464,7 @@ class ExactSPCA(FederatedSparsePCA):
     def _solve_on(
         self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course
     ) -> tuple[Found, Array | None]:
-        """Find the loadings: on S itself where it is asked for, which is then returned too, else by products."""
+        """Find the loadings: on the whole S if it is asked for (S is then returned too), else by products."""
         if course.state is None and self._asks_gram(rounds):
             return self._solve_whole(rounds, moments, rng, course)
         return self._solve_by_products(rounds, moments, rng, course), None
@@ -505,14 +507,14 @@ class ExactSPCA(FederatedSparsePCA):
     def _solve_whole(
         self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course
     ) -> tuple[Found, Array]:
-        """One sum, S itself; then a search on it."""
+        """Ask for S in one sum, then search on S."""
         s = whole.ask(rounds, moments.frame, self.precision)
         return self._solve_given(s, rounds, moments, course, rng), s
 
     def _solve_given(
         self, s: Array, rounds: Rounds, moments: Moments, course: Course, rng: np.random.Generator | None = None
     ) -> Found:
-        """Search S, which the last round brought, and report on that round."""
+        """Search on S, which the last round returned, and report that round."""
         settings = self._settings(rounds.feature_names)
         found, state = self._solve_known(s, moments, rng or self._generator())
         rounds.report(
@@ -527,7 +529,7 @@ class ExactSPCA(FederatedSparsePCA):
         return found
 
     def _solve_known(self, s: Array, moments: Moments, rng: np.random.Generator) -> tuple[Found, loop.State]:
-        """Search S, and set what only this method knows."""
+        """Search on S, and set the attributes that only this method knows."""
         problem = self._problem()
         begun = self._begin(moments, problem, rng)
         deadline = time.monotonic() + self._seconds
@@ -546,7 +548,7 @@ class ExactSPCA(FederatedSparsePCA):
         return math.inf if self.max_seconds is None else float(self.max_seconds)
 
     def _set_bound(self, found: Found, bound: float | None, dense: float) -> None:
-        """Set the bound, dense PCA's where there is no other, and the gap."""
+        """Set the upper bound (that of dense PCA if there is no other) and the gap."""
         lam = self._penalty()
         reached = -penalised_objective(found.w, found.captured, lam)
         least_penalty = 0.0 if lam is None else float(lam.sum())  # ‖w‖₁ ≥ 1 for every column
@@ -568,7 +570,7 @@ class ExactSPCA(FederatedSparsePCA):
         )
 
     def _ordered(self, w: Array, product: Array) -> Found:
-        """Loadings by decreasing variance, unless each has a setting of its own, with fixed signs."""
+        """Fix the signs of the loadings, and sort them by decreasing variance unless each has its own setting."""
         captured = w.T @ product
         own = not np.isscalar(self.lam if self.lam is not None else self.n_nonzero or 0)
         order, signs = canonical_order(w, np.diag(captured), reorder=not own)
@@ -635,7 +637,7 @@ class ExactSPCA(FederatedSparsePCA):
         rounds_per_point: int = 2,
         **beside: Any,
     ) -> SparsityPath:
-        """Solve for a whole grid of λ, or of non-zeros, for a round or two a point.
+        """Solve for a whole grid of λ, or of non-zeros, with one or two rounds per point.
 
         Parameters
         ----------
@@ -644,13 +646,13 @@ class ExactSPCA(FederatedSparsePCA):
         lam : sequence of float, optional
             A grid of λ.
         n_nonzero : sequence of int or of sequences of int, optional
-            A grid of non-zeros a loading. One of the two grids must be given.
+            A grid of numbers of non-zeros per loading. One of the two grids must be given.
         sites : array-like of shape (n_samples,), optional
             The owner of each row.
         rounds_per_point : int, default=2
-            The most rounds that a point may cost; with few, the certificates of a λ path stay above ``tol``.
+            The most rounds per point. With few rounds, the certificates of a λ path stay above ``tol``.
         **beside
-            What else :meth:`fit` takes beside the rows: covariates, weights.
+            Further arguments of :meth:`fit`: covariates, weights.
 
         Returns
         -------
@@ -679,7 +681,7 @@ class ExactSPCA(FederatedSparsePCA):
         estimators = [self._with(name, setting) for setting in grid]
         problems = [estimator._problem() for estimator in estimators]
         first = estimators[0]
-        matrix = first._fit(federation, Course())  # where it is known, all points are solved on it
+        matrix = first._fit(federation, Course())  # if S is known, all points are solved on it
         for fitted in [key for key in vars(first) if key.endswith("_")]:
             setattr(self, fitted, getattr(first, fitted))
         moments, state = first.state_.moments, first.state_.loop
@@ -709,7 +711,7 @@ class ExactSPCA(FederatedSparsePCA):
         return ExactSPCA(**settings)
 
     def _known_point(self, s: Array, moments: Moments) -> PathPoint:
-        """Return a point of a path on S, for no round."""
+        """Return a point of a path, solved on S without a round."""
         _, state = self._solve_known(s, moments, self._generator())
         certificate = np.nan if self.certificate_ is None else self.certificate_
         return PathPoint(*loop.solution(state), certificate, 0, self.stop_reason_)

@@ -19,36 +19,37 @@ Array = NDArray[np.float64]
 class FASPCA(ConsensusSparsePCA):
     """Federated sparse PCA by a least-squares approximation: FASPCA, and its block form.
 
-    Min over w in St(d, r) of ‖A − Awwᵀ‖² + Σ λ_j‖w_j‖₁ over the rows of all sites, by consensus ADMM. Each site takes
-    for Aw its value of the round before, which makes its problem linear on the manifold: the polar factor solves it.
+    Min over w in St(d, r) of ‖A − Awwᵀ‖² + Σ λ_j‖w_j‖₁ over the rows of all sites, by consensus ADMM. Each site
+    replaces Aw by its value of the previous round. Its problem is then linear on the manifold, and the polar factor
+    solves it.
 
     Parameters
     ----------
     n_components : int, default=2
         How many loadings.
     lam : float or array-like of shape (n_components,), default=1.0
-        Weight of the ℓ1 norm, for all loadings or for each. It is weighed against sums of squares over all rows, so it
-        grows with them.
+        Weight of the ℓ1 norm, for all loadings or for each. It is compared with sums of squares over all rows, so a
+        suitable λ grows with the number of rows.
     block_sizes : sequence of int, optional
         How many loadings each stage solves for. None solves for all at once (the block form); ``[1] * n_components`` is
         the paper's method, one at a time with deflation.
     rho : float, "auto" or a sequence of them, default="auto"
-        Penalty of the augmented Lagrangian, one for all stages or one a stage. ``"auto"`` is the sites' largest
-        curvature, below which consensus does not converge; the paper has 1000.
+        Penalty of the augmented Lagrangian, one for all stages or one per stage. ``"auto"`` is the sites' largest
+        curvature, below which consensus does not converge; the paper uses 1000.
     adaptive_rho : bool, optional
-        Whether ρ doubles while residuals grow. None lets only an automatic one.
+        Whether ρ doubles while residuals grow. None means yes for ``rho="auto"`` only.
     init : {"warm", "random"} or array-like of shape (n_components, n_features), default="warm"
         A common start from a few block power rounds, or random ones at each site as in the paper, or given components.
     deflation : {"orthogonal", "generalized", "literal"}, default="orthogonal"
         Whether later stages stay orthogonal to earlier loadings throughout, so that zeros survive, or are only
-        orthonormal in the metric G = I − ZZᵀ and projected at the end, as in the paper. ``"literal"`` also removes z
-        before it is normalised, as Algorithm 4 is printed; two stages at most, and it ends in a Q factor.
+        orthonormal in the metric G = I − ZZᵀ and projected at the end, as in the paper. ``"literal"`` follows Algorithm
+        4 as printed: it also removes z before z is normalised. It allows at most two stages, and ends with a Q factor.
     finish : {"sparse", "qf"}, default="sparse"
         The last step: orthonormal loadings that keep every zero, or the paper's Q factor, which may fill zeros in.
     scale : bool, default=False
         Divide features by their joint standard deviation (ddof = 1). At the command line the default is True.
     max_missing : float, default=0.0
-        The largest share of missing values (NaN) that a feature may have over all sites. They stand at the joint mean.
+        The largest share of missing values (NaN) that a feature may have over all sites. The joint mean replaces them.
         At the command line the default is 0.2.
     tol : float, default=1e-6
         Relative primal and dual residual at which consensus is reached.
@@ -68,8 +69,8 @@ class FASPCA(ConsensusSparsePCA):
     mean_, scale_ : ndarray of shape (n_features,)
         Joint mean, and what features are divided by.
     captured_variance_ratio_ : ndarray of shape (n_components,)
-        Share of the variance that the span of the first 1, 2, … components captures: cumulative, and what is compared
-        with dense PCA.
+        Share of the variance that the span of the first 1, 2, … components captures: cumulative. Compare this with
+        dense PCA.
     score_covariance_ : ndarray of shape (n_components, n_components)
         Covariance of the scores. Sparse components may correlate.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
@@ -78,9 +79,9 @@ class FASPCA(ConsensusSparsePCA):
     objective_ : float
         −tr(wᵀSw) + Σ λ_j‖w_j‖₁ of the components.
     history_ : list of Round
-        One record a round.
+        One record per round.
     n_rounds_, n_sites_, n_samples_ : int
-        Sums asked for, sites and rows.
+        Numbers of sums asked for, of sites and of rows.
     stop_reason_ : StopReason
         Why it stopped.
     rho_ : ndarray

@@ -28,7 +28,7 @@ class FSSPCA(ConsensusSparsePCA):
     n_components : int, default=2
         How many loadings.
     lam1 : float or array-like of shape (n_components,), default=0.0
-        Weight of each site's smoothed norm; 0 is the method of Tan et al. (2019). It counts once a site.
+        Weight of each site's smoothed norm; 0 is the method of Tan et al. (2019). It counts once per site.
     lam2 : float or array-like of shape (n_components,), default=1.0
         Weight of the ℓ1 norm of the consensus.
     mu : float, default=1e-3
@@ -36,10 +36,10 @@ class FSSPCA(ConsensusSparsePCA):
     block_sizes : sequence of int, optional
         How many loadings each stage solves for: r_1, r_2, …; None solves for all at once.
     rho : float, "auto" or a sequence of them, default="auto"
-        Penalty of the augmented Lagrangian, one for all stages or one a stage. ``"auto"`` is the sites' largest
-        curvature, below which consensus does not converge; the paper has 1000.
+        Penalty of the augmented Lagrangian, one for all stages or one per stage. ``"auto"`` is the sites' largest
+        curvature, below which consensus does not converge; the paper uses 1000.
     adaptive_rho : bool, optional
-        Whether ρ doubles while residuals grow. None lets only an automatic one.
+        Whether ρ doubles while residuals grow. None means yes for ``rho="auto"`` only.
     init : {"warm", "random"} or array-like of shape (n_components, n_features), default="warm"
         A common start from a few block power rounds, or random ones at each site as in the paper, or given components.
     line_search : {"armijo", "wolfe"}, default="armijo"
@@ -49,13 +49,13 @@ class FSSPCA(ConsensusSparsePCA):
     retraction : {"qr", "polar"}, default="qr"
         How a step returns to the manifold.
     local_steps : int, default=5
-        The most steps that each site takes in a round. A few serve consensus better than many.
+        The most steps that each site takes in a round. Consensus converges better with few steps than with many.
     local_tol : float, default=0.05
-        A site also stops when its gradient has fallen to this share of what it was in the round's first step; with
-        a small one and many steps the local problem is solved, as the paper has it.
+        A site also stops when its gradient has fallen to this share of the gradient at the round's first step. With
+        a small value and many steps the local problem is solved to its minimum, as in the paper.
     local_start : {"last", "random"}, default="last"
         Where a site's descent begins in each round: at its loadings of the round before, or, as Algorithm 3 is
-        printed, at a random point. Both end alike where ρ is so large that the local problem has one minimum.
+        printed, at a random point. Both give the same result if ρ is so large that the local problem has one minimum.
     deflation : {"orthogonal", "generalized"}, default="orthogonal"
         Whether later stages stay orthogonal to earlier loadings throughout, so that zeros survive, or move on the
         generalised Stiefel manifold and are projected at the end, as in the paper.
@@ -64,7 +64,7 @@ class FSSPCA(ConsensusSparsePCA):
     scale : bool, default=False
         Divide features by their joint standard deviation (ddof = 1). At the command line the default is True.
     max_missing : float, default=0.0
-        The largest share of missing values (NaN) that a feature may have over all sites. They stand at the joint mean.
+        The largest share of missing values (NaN) that a feature may have over all sites. The joint mean replaces them.
     tol : float, default=1e-6
         Relative primal and dual residual at which consensus is reached.
     max_rounds : int, default=1000

@@ -1,4 +1,4 @@
-"""From one table, and what stands beside its rows, to sites; and new rows as a fit saw its own."""
+"""From one table, with covariates and weights, to sites; and new rows, prepared as in the fit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RowsBeside:
-    """What a fit is told beside its rows; see :meth:`FederatedSparsePCA.fit`."""
+    """What a fit is given besides its rows; see :meth:`FederatedSparsePCA.fit`."""
 
     sites: Any = None
     covariates: Any = None
@@ -43,7 +43,7 @@ class RowsBeside:
         for label, mine in owners(self.sites, n):
             counted = weights if weights is None or mine is None else weights[mine]
             if counted is not None and not counted.any() and self.site_weight == "rows":
-                continue  # rows that count nothing are as good as none
+                continue  # a site whose rows all have weight zero is left out
             found.append(
                 Site(
                     label,
@@ -86,12 +86,12 @@ def _weights(given: Any, n: int) -> Array:
 
 
 def is_numeric(values: Any) -> bool:
-    """Whether values are numbers, or yes and no."""
+    """Whether values are numbers or Booleans."""
     return np.asarray(values).dtype.kind in "fiub"
 
 
 def levels_of(values: Any) -> tuple[str, ...]:
-    """Return the levels of a category, in order: its own where it has one, else the alphabet's."""
+    """Return the levels of a category in order: its own order if it has one, else alphabetical."""
     own = getattr(getattr(values, "dtype", None), "categories", None)
     present = {level_text(value) for value in np.asarray(values, dtype=object) if not is_missing(value)}
     if own is not None:
@@ -139,7 +139,7 @@ def rows_of(rows: Any, mine: NDArray[np.bool_]) -> Any:
 
 
 def encoded(preparation: Preparation, covariates: Any, n: int) -> Array | None:
-    """Return the design's columns for new rows; None where a fit took no covariates out."""
+    """Return the design's columns for new rows; None if the fit adjusted for no covariates."""
     design = preparation.design
     if not design.terms:
         if covariates is not None:
@@ -154,9 +154,10 @@ def encoded(preparation: Preparation, covariates: Any, n: int) -> Array | None:
 def score_rows(
     rows: Any, frame: Frame, loadings: Array, lines: Array | None, sites: Any, preparation: Preparation
 ) -> Array:
-    """Scores of rows on loadings, in the frame of a fit, less what covariates explain; rows stay as they are.
+    """Scores of rows on loadings, in the frame of a fit, less what covariates explain; rows are not changed.
 
-    Where a fit went by each site's own mean and spread, so do new rows: by those of the new rows of each site.
+    If the fit used each site's own mean and spread, new rows are centred and scaled by those of the new rows of each
+    site.
     """
     if preparation.centre != "site":
         return _scores(rows, frame, loadings, lines)

@@ -17,21 +17,21 @@ from fedspca.solvers.standardise import Moments
 
 Array = NDArray[np.float64]
 
-MOST = 10  # components that are counted
-PAIRS = 5  # of half samples, for each number of non-zeros
-RECUR = 0.75  # the share of half samples in which the features of a component should come back, on average
+MOST = 10  # the most components that are considered
+PAIRS = 5  # pairs of half samples, for each number of non-zeros
+RECUR = 0.75  # mean share of half samples that should select a component's features again
 MARCHENKO_PASTUR, GAVISH_DONOHO = "Marchenko–Pastur", "Gavish–Donoho"
 PARALLEL, CROSS_VALIDATION, STABILITY = "parallel analysis", "cross-validation", "stability"
 DECIDE = (
     MARCHENKO_PASTUR,
     PARALLEL,
     CROSS_VALIDATION,
-)  # Gavish–Donoho asks what is worth estimating, and not what is there
+)  # not Gavish–Donoho: it counts components worth estimating, not those that exist
 
 
 @dataclass(frozen=True)
 class Selection:
-    """How many components and how many non-zeros, as several methods see it.
+    """How many components and how many non-zeros, by several methods.
 
     Attributes
     ----------
@@ -39,17 +39,17 @@ class Selection:
         The recommendation: the median of Marchenko–Pastur, parallel analysis and cross-validation; or what was given.
     n_nonzero : int or None
         The recommendation: the fewest within one standard error of the best by cross-validation; None if it was not
-        asked for, or if there is no component.
+        requested, or if there is no component.
     components : mapping of str to int
-        What each method says of the number of components.
+        The number of components by each method.
     nonzeros : mapping of str to int
-        What each method says of the number of non-zeros of each component.
+        The number of non-zeros per component by each method.
     eigenvalues : ndarray of shape (m,)
         The leading eigenvalues of the covariance.
     null : Null
-        The same of columns permuted within each site.
+        The same eigenvalues after the columns were permuted within each site.
     edge : float
-        What the largest eigenvalue of white noise exceeds with 1 % probability.
+        The value that the largest eigenvalue of white noise exceeds with probability 1 %.
     by_components, by_nonzeros : Curve
         Cross-validated scores of dense PCA by the number of components, and of sparse ones by their non-zeros.
     recurrence : ndarray
@@ -190,7 +190,7 @@ def select(
     orthogonal: bool,
     seed: int,
 ) -> Selection:
-    """Ask what parallel analysis needs, and let every method say how many components and non-zeros there are.
+    """Choose the number of components and of non-zeros by every method; asks for the sums of parallel analysis.
 
     Parameters
     ----------
@@ -203,13 +203,13 @@ def select(
     moments : Moments
         The joint moments.
     n_components : int or None
-        The number of components, where a person has decided.
+        The number of components, if the user has fixed it.
     sparsity : bool
         Whether the number of non-zeros is looked for.
     orthogonal : bool
         Whether loadings are orthogonal.
     seed : int
-        Of the permutations.
+        Seed of the permutations.
     """
     n, d = round(moments.n_rows), int(np.count_nonzero(~moments.constant))
     most = max(1, min(MOST, d - 1, n // 2 - 1))
@@ -231,7 +231,7 @@ def select(
 
 
 def _with_sparsity(found: Selection, sums: FoldSums, parts: list[Any], *, orthogonal: bool) -> Selection:
-    """Return the selection with what is said of the non-zeros."""
+    """Return the selection with the results for the number of non-zeros."""
     grid = sparsity_grid(len(sums.features))
     curve = sparsity_curve(parts, grid, found.n_components, None, orthogonal=orthogonal)
     recurrence = np.array([_recurrence(sums, k, found.n_components, orthogonal=orthogonal) for k in grid])

@@ -18,7 +18,7 @@ class PathModel:
     Attributes
     ----------
     setting : float or tuple of int
-        The λ, or the numbers of non-zeros, that it solves for.
+        The λ, or the numbers of non-zeros, of this solution.
     components : ndarray of shape (n_components, n_features)
         Its loadings.
     n_nonzeros : int
@@ -52,7 +52,7 @@ class SparsityPath(Sequence[PathModel]):
     n_samples, n_features : int
         Size of the data, for the information criterion.
     n_rounds : int
-        Rounds in all, the first fit's among them.
+        Rounds in total, including those of the first fit.
     """
 
     models: tuple[PathModel, ...]
@@ -85,8 +85,8 @@ class SparsityPath(Sequence[PathModel]):
         ----------
         rule : {"knee", "bic", "share"}, default="knee"
             ``"knee"`` takes the point farthest above the chord from the sparsest to the densest solution: beyond it,
-            weights buy little. ``"bic"`` minimises nd log(1 − explained) + log(nd) · non-zeros: each weight is set
-            against the residual variance as if residuals were independent and normal. ``"share"`` takes the sparsest
+            more weights explain little more. ``"bic"`` minimises nd log(1 − explained) + log(nd) · non-zeros, which
+            treats the residuals as independent and normal. ``"share"`` takes the sparsest
             that keeps ``share`` of what dense PCA explains.
         share : float, default=0.95
             For ``"share"``.

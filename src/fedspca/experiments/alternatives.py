@@ -1,6 +1,7 @@
-"""What else one could do today with rows that may not be pooled: dense directions first, zeros afterwards.
+"""Alternatives for rows that may not be pooled: federated dense PCA, and then truncation of its loadings.
 
-Each method returns dense leading directions and what they cost; :func:`truncate` then keeps the largest weights.
+Each method returns dense leading directions and their cost in communication. :func:`truncate` then keeps the largest
+weights.
 """
 
 from typing import NamedTuple
@@ -31,11 +32,11 @@ class Dense(NamedTuple):
 
 
 def merged_svds(parts: list[Array], r: int, *, rank: int, means: str) -> Dense:
-    """One-shot merging: each site sends its ``rank`` leading singular vectors times their values; decompose them again.
+    """One-shot merging: each site sends its ``rank`` leading singular vectors times their values for a second SVD.
 
-    With ``means="local"`` each site standardises its rows by its own mean and spread: one round, and what lies between
-    the sites is lost. With ``"global"`` two sums for the joint ones come first. Unlike all else here, what a site sends
-    is not a term of a sum.
+    With ``means="local"``, each site standardises its rows by its own mean and standard deviation. This takes one
+    round, and the differences between sites are lost. With ``"global"``, two sums first give the joint means and
+    standard deviations. Unlike with the other methods here, a site does not send a term of a sum.
     """
     d = parts[0].shape[1]
     if means == "local":
@@ -57,7 +58,7 @@ def _own_standard(part: Array) -> Array:
 def subspace_iteration(
     federation: Federation, r: int, *, scale: bool, rounds: int, oversampling: int = 8, seed: int = 0
 ) -> Dense:
-    """Federated subspace iteration: Q ← qf(Σ A_iᵀA_iQ), one sum a round, after two for the joint mean and spread."""
+    """Federated subspace iteration: Q ← qf(Σ A_iᵀA_iQ), one sum per round, after two for the joint moments."""
     frame = standardise(federation, scale=scale).frame
     d = len(frame.mean)
     q = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, r + oversampling)))[0]
@@ -66,7 +67,7 @@ def subspace_iteration(
         answer = federation.sum(Query("gram_product", {**frame_arrays(frame), "directions": q}, DOUBLE))
         up, down = up + answer.bytes_up, down + answer.bytes_down
         before, q = q, np.linalg.qr(answer["product"])[0]
-    # Rayleigh–Ritz on the block before the last sum: its image is known
+    # Rayleigh–Ritz on the block before the last sum, because its product with S is known
     captured = before.T @ answer["product"]
     turn = np.linalg.eigh((captured + captured.T) / 2)[1][:, ::-1][:, :r]
     return Dense((before @ turn).T, 2 + rounds, up, down)
@@ -78,7 +79,7 @@ def covariance_sum(federation: Federation, r: int, *, scale: bool) -> Dense:
     d = len(frame.mean)
     answer = federation.sum(Query("gram_product", {**frame_arrays(frame), "directions": np.eye(d)}, DOUBLE))
     vectors = np.linalg.eigh((answer["product"] + answer["product"].T) / 2)[1][:, ::-1][:, :r]
-    # a symmetric matrix travels as its upper half, and nobody needs to send the identity
+    # count the upper half of the symmetric matrix, and nothing for the identity: it need not be sent
     return Dense(vectors.T, 3, 8 * (d * (d + 1) // 2) + 8 * (2 * d + 2), 8 * (2 * d + 2))
 
 
@@ -93,7 +94,7 @@ def truncate(components: Array, n_nonzero: int) -> Array:
 def span_error(rows: Array, components: Array) -> float:
     """‖A − AP‖_F with P the projection onto the span of the components.
 
-    For orthonormal components this is the reconstruction error. Truncated ones are not orthonormal, and their span is
-    the best that can be said for them.
+    For orthonormal components this is the reconstruction error. Truncated components are not orthonormal.
+    Projecting onto their span gives the smallest error that they can reach.
     """
     return reconstruction_error(rows, np.linalg.qr(components.T)[0].T)

@@ -1,4 +1,4 @@
-"""Beside the paper: other methods of today on WDBC* over ten sites, and how partitions change their results."""
+"""Beyond the paper: other current methods on WDBC* over ten sites, and how partitions change their results."""
 
 from functools import cache
 from typing import Any
@@ -39,7 +39,7 @@ def _wdbc() -> Array:
 
 
 def owners_of(partition: str, n_sites: int = SITES) -> NDArray[np.str_]:
-    """Owners of the rows of WDBC* by one of the partitions."""
+    """The owner of each row of WDBC* under one of the partitions."""
     rows, labels = _wdbc(), load_breast_cancer().target
     if partition == "in order":
         return sites_in_order(len(rows), n_sites)
@@ -78,7 +78,7 @@ def dense_run(method: str, partition: str, kept: tuple[int, ...] = KEPT) -> list
 
 
 def sparse_run(method: str, partition: str, penalties: dict[str, Any], rounds: int | None = None) -> list[Record]:
-    """Error and non-zeros of a sparse method at one penalty, our settings."""
+    """Error and non-zeros of a sparse method at one penalty, with our settings."""
     federation = SimulatedFederation(_wdbc(), owners_of(partition))
     found = fit(model(method, "ours", 0, {**penalties, "scale": True}, rounds), federation)
     return [
@@ -99,7 +99,7 @@ def sparse_run(method: str, partition: str, penalties: dict[str, Any], rounds: i
 
 
 def tasks(*, quick: bool) -> list[Task]:
-    """Curves of error against sparsity on rows dealt out in order; one sparsity on every other partition."""
+    """Curves of error against sparsity for rows distributed in order; one sparsity for every other partition."""
     planned = [Task(NAME, dense_run, {"method": method, "partition": "in order"}, 1.0) for method in DENSE]
     path, counts = ((190.0, 600.0), (10, 30)) if quick else (FASPCA_PATH, KEPT[:-2])
     limit = {"rounds": QUICK_ROUNDS if quick else None}

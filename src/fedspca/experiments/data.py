@@ -1,4 +1,4 @@
-"""The paper's data, built from what is embedded in scikit-learn and from seeds."""
+"""The paper's data, built from the data sets of scikit-learn and from random numbers with fixed seeds."""
 
 from typing import Literal, NamedTuple
 
@@ -17,7 +17,7 @@ class Table(NamedTuple):
 def wdbc_star(seed: int = 1, n_random: int = 800) -> Table:
     """WDBC*: the 30 features of the Wisconsin breast cancer data and uniform noise to their right, 569 × 830, unscaled.
 
-    The noise columns have nothing to say, so good sparse loadings leave them out.
+    The noise columns carry no information, so good sparse loadings give them no weight.
     """
     data = load_breast_cancer()
     noise = np.random.default_rng(seed).random((len(data.data), n_random))
@@ -38,7 +38,7 @@ def standardised(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def allotted_columns(n_sites: int, n_random: int = 800) -> list[NDArray[np.intp]]:
-    """Which of the random columns, counted from 0, each site of the non-IID WDBC* is allotted; no two share one."""
+    """The random columns, counted from 0, that belong to each site of the non-IID WDBC*; no two sites share one."""
     return np.array_split(np.arange(n_random), n_sites)
 
 
@@ -47,9 +47,9 @@ def non_iid_wdbc_star(
 ) -> SplitTable:
     """WDBC* whose random columns differ from site to site; 569 × 830, the 30 measured columns standardised.
 
-    Each random column is allotted to one site. There it is normal with mean 0 and a variance from U[0, 1), drawn for
-    each column or, with ``variances="site"``, once for all columns of a site. At the other sites it is 0 with
-    probability 0.8 and uniform on [0, 1) otherwise.
+    Each random column belongs to one site. At that site it is normal with mean 0 and a variance from U[0, 1). The
+    variance is drawn for each column or, with ``variances="site"``, once for all columns of a site. At the other sites
+    the column is 0 with probability 0.8 and uniform on [0, 1) otherwise.
     """
     rng = np.random.default_rng(seed)
     measured = standardised(load_breast_cancer().data)
@@ -64,7 +64,7 @@ def non_iid_wdbc_star(
 
 
 def sites_in_order(n_rows: int, n_sites: int) -> NDArray[np.str_]:
-    """Owner of each row when rows are dealt out in order, as evenly as they go."""
+    """The owner of each row if rows are distributed in order, as evenly as possible."""
     if not 1 <= n_sites <= n_rows:
         raise ValueError(f"{n_rows} rows cannot be dealt out to {n_sites} sites.")
     width = len(str(n_sites))

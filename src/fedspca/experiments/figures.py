@@ -1,4 +1,4 @@
-"""The figures, drawn from the numbers alone and in one style. It needs matplotlib (the ``reproduce`` extra)."""
+"""The figures, drawn only from the stored numbers and in one style. This needs matplotlib (extra ``reproduce``)."""
 
 import io
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from fedspca.experiments.records import n_rounds, select, values_of
 from fedspca.experiments.runner import Record
 
-# Okabe and Ito's palette: told apart with any colour vision
+# the palette of Okabe and Ito, which colour-blind readers can distinguish
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
     "#000000",
     "#E69F00",
@@ -45,7 +45,7 @@ LOOK: Any = {
     "legend.fontsize": 8,
     "lines.linewidth": 1.5,
     "lines.markersize": 4.5,
-    "svg.hashsalt": "fedspca",  # the same picture has the same bytes
+    "svg.hashsalt": "fedspca",  # so that the same figure always gives the same bytes
     "path.simplify_threshold": 0.5,
 }
 
@@ -75,7 +75,7 @@ def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
 
 
 def draw_smoothing(records: Sequence[Record]) -> Figure:
-    """ψ beside the absolute value."""
+    """ψ compared with the absolute value."""
     (curve,) = records
     figure, ((axes,),) = _panels(1, 1, 5, 3)
     x = 1e3 * np.array(curve["x"])
@@ -87,7 +87,7 @@ def draw_smoothing(records: Sequence[Record]) -> Figure:
 
 
 def draw_alignment(records: Sequence[Record]) -> Figure:
-    """Alignment of workers by round: one line a seed."""
+    """Alignment of workers by round, with one line per seed."""
     panels = (
         ("FSSPCA", {1, 2}, "FSSPCA, both loadings"),
         ("FASPCA", {1}, "FASPCA, first loading"),
@@ -155,7 +155,7 @@ def draw_objective(records: Sequence[Record]) -> Figure:
 
 
 def draw_small_weights(records: Sequence[Record]) -> Figure:
-    """Share of weights within 10⁻ⁱ, measured against random features; mean over seeds."""
+    """Share of weights within 10⁻ⁱ, for measured and for random features; mean over seeds."""
     figure, (row,) = _panels(1, 2, 8, 3, sharey=True)
     for axes, method in zip(row, ("FSSPCA", "FASPCA"), strict=True):
         for setting, (_, style, label) in SETTING_LOOK.items():
@@ -170,7 +170,7 @@ def draw_small_weights(records: Sequence[Record]) -> Figure:
 
 
 def _small(records: Iterable[Record], method: str, setting: str) -> list[Record]:
-    """Fits of the small-weights figures; of the non-IID ones, those to rows as generated."""
+    """The fits in the small-weights figures. For non-IID data, these are the fits to rows that were not centred."""
     return [r for r in select(records, method=method, setting=setting) if "random" in r and not r.get("centred")]
 
 
@@ -184,7 +184,7 @@ def draw_beside(records: Sequence[Record]) -> Figure:
         near = min(chosen, key=lambda record: abs(record["nonzeros"] - 30))
         right.plot(near["bytes_up"] / 1e6, near["error"], color=colour, marker=marker, markersize=8, linestyle="")
         place = (near["bytes_up"] / 1e6, near["error"])
-        offset = (0, -13) if "global" in method else (0, 7)  # two methods cost almost the same
+        offset = (0, -13) if "global" in method else (0, 7)  # two methods cost almost the same: keep their labels apart
         text = n_rounds(near["rounds"])
         right.annotate(text, place, offset, textcoords="offset points", fontsize=7, ha="center")
     left.set(xscale="log", xlabel="non-zeros, both loadings", ylabel="reconstruction error", title="Error and sparsity")

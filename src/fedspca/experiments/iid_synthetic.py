@@ -21,9 +21,10 @@ SITES = (1, 3, 5, 10)
 
 
 def loading_errors(components: Array, truth: Array) -> list[float]:
-    """Recovery error of each true loading, loadings found being matched to true ones in the better of two orders.
+    """Recovery error of each true loading, for the better of the two ways to match estimated to true loadings.
 
-    With 50 rows the eigenvalues 400 and 300 may change places, and a random start may find either first.
+    With 50 rows, the eigenvalues 400 and 300 may change order in the sample, and a random start may find either loading
+    first.
     """
     orders = (components, components[::-1])
     matched = [[recovery_error(z, v) for z, v in zip(found, truth, strict=True)] for found in orders]
@@ -67,7 +68,7 @@ def recovery_run(
 
 
 def pca_run(seed: int) -> list[Record]:
-    """Recovery error of dense PCA of the pooled rows: what a penalty must improve on."""
+    """Recovery error of dense PCA of the pooled rows, the baseline for the penalised methods."""
     data = iid_synthetic(1, seed=seed)
     components = pca(data.rows - data.rows.mean(axis=0))
     errors = loading_errors(components, data.truth)

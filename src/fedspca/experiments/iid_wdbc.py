@@ -36,14 +36,14 @@ def _standardised(seed: int) -> Array:
 
 
 def _fit(method: str, setting: Setting, seed: int, n_sites: int, penalties: dict[str, Any], rounds: int | None) -> Fit:
-    """Fit to standardised WDBC*, its rows dealt out in order."""
+    """Fit to standardised WDBC*, with its rows distributed to the sites in order."""
     rows = _standardised(seed)
     federation = SimulatedFederation(rows, sites_in_order(len(rows), n_sites))
     return fit(model(method, setting, seed, penalties, rounds), federation)
 
 
 def small_weights(components: Array) -> Record:
-    """Share of weights within 10⁻ⁱ, measured against random features, and the largest weight of a random one."""
+    """Share of weights within 10⁻ⁱ for measured and for random features, and the largest weight of a random feature."""
     return {
         "measured": share_of_small_weights(components[:, :N_MEASURED], BOUNDS).tolist(),
         "random": share_of_small_weights(components[:, N_MEASURED:], BOUNDS).tolist(),
@@ -105,7 +105,7 @@ def pca_run(seed: int) -> list[Record]:
 
 
 def tasks(*, quick: bool) -> list[Task]:
-    """All runs of the experiment; the seeds are those of the random columns."""
+    """All runs of the experiment; the seeds generate the random columns."""
     seeds, sites = ((1,), (1, 10)) if quick else ((1, 2, 3), SITES)
     planned = [Task(NAME, pca_run, {"seed": seed}, 0.5) for seed in (seeds if quick else range(1, 11))]
     for setting in SETTINGS:

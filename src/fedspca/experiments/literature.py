@@ -1,4 +1,4 @@
-"""The methods of the literature and ours on the same sites, at equal non-zeros."""
+"""Compare the methods of the literature with ours, on the same sites and with equal numbers of non-zeros."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -32,15 +32,15 @@ Array = NDArray[np.float64]
 
 NAME = "literature"
 SITES = 5
-SMALL = 20  # features up to which methods run that need many rounds, or a decomposition of S in every step
-FITS = 5  # of a method that takes a penalty: it is halved or doubled in between until about k weights are left
+SMALL = 20  # most features for methods that need many rounds or a decomposition of S in every step
+FITS = 5  # most fits of a method with a penalty: bisection seeks the penalty that gives r·k weights
 CONSENSUS = "own loadings and dual variable, d × r a round: in the end its covariance"
 SUMS = "products with S, d numbers a direction"
 WHOLE = "S itself, once, in one sum"
 
 
 class Data(NamedTuple):
-    """Rows in the units that all methods see, how many loadings of how many weights, and the truth if it is known."""
+    """Rows as all methods get them, the number of loadings r, the weights of each k, and the true loadings if known."""
 
     rows: Array
     r: int
@@ -70,7 +70,7 @@ def data(name: str) -> Data:
 
 
 def hard_spikes(n: int = 150, d: int = 400, r: int = 3, k: int = 12, strength: float = 2.0, seed: int = 0) -> Data:
-    """Weak spikes of k features each, in more features than rows: where methods part."""
+    """Weak spikes of k features each, with more features than rows: a case where the methods differ."""
     rng = np.random.default_rng(seed)
     truth = np.zeros((r, d))
     for j in range(r):
@@ -84,10 +84,10 @@ DATA = ("diabetes", "digits", "hard spikes", "synthetic", "synthetic, non-IID", 
 
 
 class Method(NamedTuple):
-    """How to make a method for r loadings of k weights, what a site reveals, and where it runs.
+    """How to construct a method for r loadings of k weights, what a site reveals, and whether it is for small data.
 
-    ``make`` takes r, k and, where the method has one, a penalty; ``penalty`` says from which share of the largest
-    entry of S, or of what else is compared with it, the search for one begins.
+    ``make`` takes r, k and, if the method has one, a penalty. ``penalty`` gives the upper end of the search for the
+    penalty. ``small`` restricts the method to data with at most ``SMALL`` features.
     """
 
     make: Callable[..., Any]
@@ -97,7 +97,7 @@ class Method(NamedTuple):
 
 
 def _entry(given: Data) -> float:
-    """The largest variance, times n − 1."""
+    """The largest entry of S: the largest variance, times n − 1."""
     centred = given.rows - given.rows.mean(axis=0)
     return float(np.max(np.einsum("ij,ij->j", centred, centred)))
 
@@ -125,12 +125,12 @@ METHODS: Mapping[str, Method] = {
 
 
 def run(method: str, name: str) -> list[Record]:
-    """Fit a method to a data set, and judge its loadings, cut to k weights each."""
+    """Fit a method to a data set, truncate each loading to k weights, and evaluate the loadings."""
     given, about = data(name), METHODS[method]
     if about.small and given.rows.shape[1] > SMALL:
         return [{"what": "left out", "method": method, "data": name}]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what did not settle is noted
+        warnings.simplefilter("ignore")  # the record says whether the fit converged
         fits = list(_fits(about, given))
     model, bytes_up = min(fits, key=lambda fit: abs(np.count_nonzero(fit[0].components_) - given.r * given.k))
     cut = truncate(model.components_, given.k)
@@ -154,7 +154,7 @@ def run(method: str, name: str) -> list[Record]:
 
 
 def _fits(about: Method, given: Data) -> Iterator[tuple[Any, int]]:
-    """Fit once, or at penalties that close in on as many weights as are wanted."""
+    """Fit once or, if the method has a penalty, several times: bisection seeks the penalty that gives r·k weights."""
     sites = sites_in_order(len(given.rows), SITES)
     low, high = 0.0, None if about.penalty is None else about.penalty(given)
     trial = None if high is None else high / 4
@@ -174,7 +174,7 @@ def _fits(about: Method, given: Data) -> Iterator[tuple[Any, int]]:
 
 
 def tasks(*, quick: bool) -> list[Task]:
-    """Every method on every data set; a quick run has the smallest, and the methods that take no penalty."""
+    """Every method on every data set; a quick run takes the smallest data set, and the methods without a penalty."""
     names = ("diabetes",) if quick else DATA
     chosen = [method for method, about in METHODS.items() if not (quick and about.small)]
     return [

@@ -1,4 +1,4 @@
-"""The methods that the experiments compare, with the paper's settings or with ours, and what is noted of a fit."""
+"""The methods that the experiments compare, with the paper's settings or with ours, and the record of a fit."""
 
 import time
 import warnings
@@ -21,11 +21,11 @@ Setting = Literal["paper", "ours"]
 Method = TypeVar("Method", FASPCA, FSSPCA)
 
 SETTINGS: tuple[Setting, Setting] = ("paper", "ours")
-PAPER_ROUNDS = 200  # a stage. The paper states no stopping rule and reports 315 and 133 rounds
+PAPER_ROUNDS = 200  # per stage. The paper states no stopping rule and reports 315 and 133 rounds
 
 
 def faspca(setting: Setting, seed: int, lam: Any, **further: Any) -> FASPCA:
-    """FASPCA for two loadings: the paper's, one at a time, or our block form."""
+    """FASPCA for two loadings: the paper's form, which finds one at a time, or our block form."""
     return _set(FASPCA, setting, {"lam": lam, "random_state": seed, **further})
 
 
@@ -40,12 +40,12 @@ def _set(method: type[Method], setting: Setting, given: Mapping[str, Any]) -> Me
 
 
 def exact(_: Setting, seed: int, **further: Any) -> ExactSPCA:
-    """ExactSPCA for two loadings, by rounds of products: the experiments compare rounds, and no method asks for S."""
+    """ExactSPCA for two loadings, by products: the experiments compare rounds, and no other method asks for S."""
     return ExactSPCA(2, random_state=seed, search="products", **further)
 
 
 def pca(rows: Array) -> Array:
-    """Two dense leading components of rows as they are (2 × d)."""
+    """Two dense leading components of the rows, which are neither centred nor scaled here (2 × d)."""
     return np.asarray(np.linalg.svd(rows, full_matrices=False)[2][:2])
 
 
@@ -64,28 +64,28 @@ def model(
 
 @dataclass(frozen=True)
 class Fit:
-    """What is noted of a fit.
+    """The record of a fit.
 
     Attributes
     ----------
     components : ndarray of shape (2, d)
         The loadings.
     converged : bool
-        Whether it reached its tolerance.
+        Whether the fit reached its tolerance.
     rounds : int
-        Sums asked for, those for means and the start among them.
+        The number of sums, including those for the means and the start.
     nonzeros : int
         Non-zeros of the loadings.
     consensus_nonzeros : int or None
-        Non-zeros of the consensus z, before the last step made it orthonormal, if the method has one.
+        Non-zeros of the consensus z before the final orthonormalisation, if the method has a consensus.
     bytes_up, bytes_down : int
         What each site sent and received.
     objectives : tuple of float
         The objective by consensus round.
     alignments : tuple of ndarray
-        For each loading, the alignment of workers by round, if it was watched.
+        For each loading, the alignment of workers by round, if it was recorded.
     seconds : float
-        How long it took.
+        The time that the fit took.
     """
 
     components: Array
@@ -101,7 +101,7 @@ class Fit:
 
 
 def fit(model: FederatedSparsePCA, federation: SimulatedFederation) -> Fit:
-    """Fit a model over sites in this process; a fit that does not converge is noted, not warned of."""
+    """Fit a model over sites in this process; a fit that does not converge is recorded, without a warning."""
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -124,7 +124,7 @@ def fit(model: FederatedSparsePCA, federation: SimulatedFederation) -> Fit:
 
 
 def _by_loading(alignments: list[Array], stages: list[int]) -> tuple[Array, ...]:
-    """Alignment by round for each loading: stage after stage, and the loadings of a stage side by side."""
+    """Alignment by round, one curve for each loading; the loadings of the first stage come first."""
     curves: list[Array] = []
     for stage in sorted(set(stages)):
         rounds = [a for a, at in zip(alignments, stages, strict=False) if at == stage]

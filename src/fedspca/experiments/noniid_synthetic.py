@@ -1,4 +1,4 @@
-"""Experiment 3: non-IID synthetic data. Alignment by round, recovery errors, and how they change."""
+"""Experiment 3: non-IID synthetic data. Alignment by round, and recovery errors by number of rows and sites."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def pca_run(seed: int, n_rows: int = N_ROWS, rest: Rest = "orthonormal") -> list
 
 
 def tasks(*, quick: bool) -> list[Task]:
-    """All runs: the paper's case over seeds, then other numbers of rows and sites, then the other reading of V."""
+    """All runs: the paper's case over seeds, other numbers of rows and sites, and the other interpretation of V."""
     seeds = range(1) if quick else range(5)
     few = range(1) if quick else range(3)
     planned = [Task(NAME, pca_run, {"seed": seed, "rest": "as drawn"}, 0.2) for seed in few]

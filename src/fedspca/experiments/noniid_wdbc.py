@@ -20,7 +20,7 @@ PENALTIES: dict[str, dict[str, Any]] = {
 
 
 def run(method: str, setting: Setting, seed: int, centred: bool, rounds: int | None = None) -> list[Record]:
-    """Fit to the rows as generated (``centred`` false) or less their joint mean, and measure on the same."""
+    """Fit to the rows as generated (``centred`` false) or minus their joint mean, and evaluate on the same rows."""
     data = non_iid_wdbc_star(10, seed)
     rows = data.rows - data.rows.mean(axis=0) if centred else data.rows
     federation = SimulatedFederation(rows, data.owners, centred=True)
@@ -61,7 +61,7 @@ def pca_run(seed: int, centred: bool, variances: Literal["column", "site"] = "co
 
 
 def tasks(*, quick: bool) -> list[Task]:
-    """All runs of the experiment; the seeds are those of the random columns."""
+    """All runs of the experiment; the seeds generate the random columns."""
     seeds = (1,) if quick else (1, 2, 3)
     planned = [
         Task(NAME, pca_run, {"seed": seed, "centred": centred, "variances": variances}, 0.5)

@@ -1,4 +1,4 @@
-"""The page that shows the paper and the reproduction side by side, from the numbers alone."""
+"""The page that shows the paper and the reproduction side by side, written only from the stored numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -77,7 +77,7 @@ WITH_FSSPCA = ("iid-synthetic", "iid-wdbc", "noniid-synthetic", "noniid-wdbc")
 
 
 def render(numbers: Mapping[str, Record]) -> str:
-    """Write the page, with a section for each experiment that there are numbers of."""
+    """Write the page, with a section for each experiment that has numbers."""
     quick = QUICK if any(found["quick"] for found in numbers.values()) else ""
     older = [name for name, found in numbers.items() if name in WITH_FSSPCA and not found.get("solved")]
     quick += OLDER.format(names=", ".join(older)) if older else ""

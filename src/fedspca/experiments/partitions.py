@@ -1,7 +1,8 @@
-"""Who owns which row: ways to deal a table out to sites that are unlike each other.
+"""Distribute the rows of a table over sites whose distributions differ.
 
-Each function returns the owner of every row, as ``fit(rows, sites=owners)`` takes it. The rows themselves stay as they
-are, so the pooled problem, and its answer, are the same whatever the partition; :func:`shift_features` is apart.
+Each function returns the owner of every row, as ``fit(rows, sites=owners)`` takes it. The rows do not change, so the
+pooled problem and its solution are the same for every partition. The exception is :func:`shift_features`, which changes
+the rows.
 """
 
 from collections.abc import Sequence
@@ -15,13 +16,14 @@ from fedspca.experiments.data import sites_in_order
 Array = NDArray[np.float64]
 Owners = NDArray[np.str_]
 
-ATTEMPTS = 100  # draws of a random partition before it is called impossible
+ATTEMPTS = 100  # most draws of a random partition before an error is raised
 
 
 def by_label(labels: ArrayLike, n_sites: int, *, seed: int = 0) -> Owners:
-    """Deal rows out label by label: each site sees as few labels as possible.
+    """Distribute rows by label, so that each site has as few labels as possible.
 
-    Rows are shuffled, then ordered by label and cut into equal parts, so a site holds one label or neighbouring ones.
+    Rows are shuffled, then ordered by label and cut into equal parts. So a site has one label, or a few labels that
+    follow each other.
     """
     _, codes = np.unique(np.asarray(labels), return_inverse=True)
     shuffled = np.random.default_rng(seed).permutation(len(codes))
@@ -29,7 +31,7 @@ def by_label(labels: ArrayLike, n_sites: int, *, seed: int = 0) -> Owners:
 
 
 def dirichlet(labels: ArrayLike, n_sites: int, *, alpha: float = 0.5, seed: int = 0) -> Owners:
-    """Deal the rows of each label out by shares from a Dirichlet(α) of its own (Hsu, Qi and Brown 2019).
+    """Distribute the rows of each label by shares drawn from Dirichlet(α) (Hsu, Qi and Brown 2019).
 
     Small α gives each label to few sites; large α gives all sites the same mixture. Every site gets two rows or more.
     """
@@ -48,7 +50,7 @@ def dirichlet(labels: ArrayLike, n_sites: int, *, alpha: float = 0.5, seed: int 
 
 
 def by_quantity(n_rows: int, n_sites: int, *, alpha: float = 0.5, seed: int = 0) -> Owners:
-    """Deal shuffled rows out by shares from one Dirichlet(α): like rows, unlike amounts. Every site gets two rows."""
+    """Distribute shuffled rows by shares from Dirichlet(α): sites differ only in size, and get two rows or more."""
     _check_positive("alpha", alpha)
     names = _names(n_rows, n_sites)
     if n_rows < 2 * n_sites:
@@ -60,10 +62,10 @@ def by_quantity(n_rows: int, n_sites: int, *, alpha: float = 0.5, seed: int = 0)
 
 
 def by_feature(values: ArrayLike, n_sites: int, *, strength: float = 1.0, seed: int = 0) -> Owners:
-    """Deal rows out in the order of one feature, so that its distribution shifts from site to site.
+    """Distribute rows in the order of one feature, so that its distribution shifts from site to site.
 
-    With ``strength`` 1 the sites hold consecutive ranges; with 0 the feature has no say. Between, rows are ordered by
-    a mixture of the feature's rank and a random one.
+    With ``strength`` 1, the sites have consecutive ranges of the feature. With 0, the feature has no influence. In
+    between, rows are ordered by a weighted mean of the feature's rank and a random rank.
     """
     if not 0 <= strength <= 1:
         raise ValueError(f"'strength' must lie between 0 and 1. Got {strength!r} instead.")
@@ -73,20 +75,20 @@ def by_feature(values: ArrayLike, n_sites: int, *, strength: float = 1.0, seed: 
 
 
 def by_principal_score(rows: ArrayLike, n_sites: int, *, strength: float = 1.0, seed: int = 0) -> Owners:
-    """Deal rows out in the order of their score on the first principal component of the standardised table.
+    """Distribute rows in the order of their score on the first principal component of the standardised table.
 
-    This is the hardest partition for local means: each site sees only a slice of the direction that matters most.
+    This is the hardest partition for local means: each site sees only a short range of the first component.
     """
     table = np.asarray(rows, dtype=np.float64)
     spread = table.std(axis=0)
     table = (table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     _, _, vectors = np.linalg.svd(table, full_matrices=False)
-    leading = vectors[0] * np.sign(vectors[0, np.argmax(np.abs(vectors[0]))])  # the sign is a choice; fix it
+    leading = vectors[0] * np.sign(vectors[0, np.argmax(np.abs(vectors[0]))])  # the sign is arbitrary, so fix it
     return by_feature(table @ leading, n_sites, strength=strength, seed=seed)
 
 
 def shift_features(rows: ArrayLike, owners: Sequence[Any] | Owners, *, size: float = 1.0, seed: int = 0) -> Array:
-    """Rows with an offset of each site's own, N(0, size²) standard deviations of the feature: another instrument."""
+    """Add to each feature a random offset per site, N(0, size²) in standard deviations, as if instruments differed."""
     table, sites = np.asarray(rows, dtype=np.float64), np.asarray(owners)
     rng, spread = np.random.default_rng(seed), np.asarray(rows, dtype=np.float64).std(axis=0)
     shifted = table.copy()
@@ -96,7 +98,7 @@ def shift_features(rows: ArrayLike, owners: Sequence[Any] | Owners, *, size: flo
 
 
 def _cut(order: NDArray[np.intp], n_sites: int) -> Owners:
-    """Owners when rows, in this order, are cut into equal parts."""
+    """The owner of each row if the rows, in this order, are cut into equal parts."""
     owners = np.empty(len(order), dtype=object)
     owners[order] = sites_in_order(len(order), n_sites)
     return owners.astype(str)
@@ -107,7 +109,7 @@ def _names(n_rows: int, n_sites: int) -> Owners:
 
 
 def _by_shares(n: int, shares: Array) -> NDArray[np.intp]:
-    """Site of each of n rows in order, site k getting its share of them."""
+    """The site of each of n rows: consecutive rows go to site 0, then to site 1, and so on, by the shares."""
     cuts = np.round(np.cumsum(shares)[:-1] * n)
     return np.searchsorted(cuts, np.arange(n), side="right")
 

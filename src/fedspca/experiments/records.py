@@ -1,4 +1,4 @@
-"""Find and sum up records: what figures and the page are made of."""
+"""Select and summarise records for the figures and the page."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ def figure(name: str, caption: str) -> str:
 
 
 def select(records: Iterable[Record], **wanted: Any) -> list[Record]:
-    """Records that have all these values."""
+    """Select the records that have all these values."""
     return [record for record in records if all(record.get(name) == value for name, value in wanted.items())]
 
 
 def values_of(records: Iterable[Record], name: str) -> list[Any]:
-    """The different values of a name, in the order in which they come."""
+    """The distinct values under a key, in the order of their first appearance."""
     return list(dict.fromkeys(record[name] for record in records))
 
 
@@ -29,7 +29,7 @@ def column(records: Iterable[Record], name: str) -> list[Any]:
 
 
 def spread(values: Sequence[float], form: str = ".4f") -> str:
-    """Mean, with the smallest and the largest where they differ.
+    """The mean, with the smallest and the largest value if they differ.
 
     Examples
     --------

@@ -26,11 +26,11 @@ EXPERIMENTS: dict[str, ModuleType] = {
 }
 FOLDER = "reproduction"
 PAGE = "reproduction.md"
-UNDER_WAY = "under-way"  # results of a reproduction that has not ended
+UNDER_WAY = "under-way"  # folder for the results of an unfinished reproduction
 
 
 def plan(names: Iterable[str] = (), *, quick: bool = False) -> list[Task]:
-    """All tasks of the experiments named, or of every one."""
+    """All tasks of the named experiments, or of all experiments if none is named."""
     chosen = list(dict.fromkeys(names)) or list(EXPERIMENTS)
     unknown = [name for name in chosen if name not in EXPERIMENTS]
     if unknown:
@@ -46,11 +46,11 @@ def reproduce(
     jobs: int = 1,
     done: Callable[[Task], object] = lambda _task: None,
 ) -> list[Path]:
-    """Run the experiments and write what they found under ``out``.
+    """Run the experiments and write their results to ``out``.
 
-    Each run's result is kept in ``out`` as it ends, so that an interrupted reproduction goes on where it was; the page
-    and its numbers are written when all have run. Numbers of experiments that were not run now, and are in ``out``
-    from before, keep their place on the page.
+    The result of each run is saved in ``out`` when the run ends, so an interrupted reproduction can continue. The page
+    and its numbers are written after all runs. The page also shows experiments that were not run this time, if their
+    numbers are already in ``out``.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def collect(tasks: Sequence[Task], results: Sequence[list[Record]]) -> dict[str,
 
 
 def _numbers(records: list[Record], quick: bool) -> Record:
-    """What must come out the same each time: all but the seconds."""
+    """The numbers that must be the same in every reproduction: all except the seconds."""
     kept = [{key: value for key, value in record.items() if key != "seconds"} for record in records]
     return {"quick": quick, "solved": True, "records": rounded(kept)}
 
@@ -93,7 +93,7 @@ def _times(records: list[Record]) -> list[Record]:
 
 
 def read_numbers(folder: Path) -> dict[str, Record]:
-    """Numbers of all experiments that a folder has, in the page's order."""
+    """The numbers of all experiments in a folder, in the order of the page."""
     paths = {name: folder / f"{name}.json" for name in EXPERIMENTS}
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
 
@@ -101,7 +101,7 @@ def read_numbers(folder: Path) -> dict[str, Record]:
 def publish(
     numbers: dict[str, Record], out: Path, *, changed: Sequence[str], times: dict[str, list[Record]]
 ) -> list[Path]:
-    """Write numbers, times and figures of the changed experiments, and the page of all, each whole or not at all."""
+    """Write numbers, times and figures of the changed experiments, and the page of all, each file atomically."""
     from fedspca.experiments.figures import draw
     from fedspca.experiments.page import render, render_times
 
@@ -122,7 +122,7 @@ def publish(
 
 
 def _json(value: Any) -> str:
-    """JSON with one record a line, so that a change of one shows as a change of one."""
+    """JSON with one record per line, so that a diff shows only the records that changed."""
     if isinstance(value, list):
         return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=False) for item in value) + "\n]\n"
     head = json.dumps({key: item for key, item in value.items() if key != "records"}, ensure_ascii=False)
@@ -130,12 +130,12 @@ def _json(value: Any) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, then rename it: it is there whole or not at all."""
+    """Write a file under a temporary name, then rename it, so that nobody sees a partial file."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
-        Path(name).chmod(0o644)  # mkstemp keeps files from others; a page is for all
+        Path(name).chmod(0o644)  # mkstemp makes files private, but everyone may read the page
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

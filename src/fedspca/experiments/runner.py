@@ -21,15 +21,16 @@ from fedspca.files import new_file
 Record: TypeAlias = dict[str, Any]
 
 CODE = ("linalg", "site", "federation", "solvers", "estimators", "literature")
-DIGITS = 17  # as many as a float has
+DIGITS = 17  # significant digits that identify a double exactly
 QUICK_ROUNDS = 5  # a quick run shows that everything runs; its numbers mean nothing
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run: a function of its arguments alone, seeds among them, and about how many seconds it takes.
+    """One run: a function, its arguments (with the seeds), and roughly how many seconds it takes.
 
-    The function returns records of plain numbers. What they say of time they say under the key ``seconds``.
+    The result depends only on the arguments. The function returns records of plain numbers. Times are under the key
+    ``seconds``.
     """
 
     experiment: str
@@ -39,7 +40,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """The name of the file that keeps its result: of what is run, and by which code."""
+        """The name of the file for the result, from a hash of the function, its arguments and the code."""
         module = Path(sys.modules[self.function.__module__].__file__ or "").read_bytes()
         what = (
             f"{self.function.__module__}.{self.function.__qualname__} {sorted(self.arguments.items())!r} {code_hash()}"
@@ -47,7 +48,7 @@ class Task:
         return f"{self.experiment}-{sha256(what.encode() + module).hexdigest()[:24]}.json"
 
     def __call__(self) -> list[Record]:
-        """Run it, on one BLAS thread: the same bits on any number of processes."""
+        """Run the task on one BLAS thread, so that the result does not depend on the number of processes."""
         with threadpool_limits(1):
             return self.function(**self.arguments)
 
@@ -57,8 +58,8 @@ def run(
 ) -> list[list[Record]]:
     """Run the tasks on ``jobs`` processes, call ``done`` as each ends, and return their records in the tasks' order.
 
-    Each result is written to the folder ``keep`` as its task ends. A task of which there is one, by the same code, is
-    not run again: so an interrupted run goes on where it was.
+    Each result is written to the folder ``keep`` when its task ends. A task that already has a result there, from the
+    same code, is not run again. So an interrupted run can continue.
     """
     results: dict[int, list[Record]] = {}
     for number, task in enumerate(tasks):
@@ -77,7 +78,7 @@ def run(
 
 
 def _kept(path: Path) -> list[Record] | None:
-    """What an earlier run found, if it is there and whole."""
+    """The result of an earlier run, or None if the file is missing or damaged."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -87,7 +88,7 @@ def _kept(path: Path) -> list[Record] | None:
 
 @cache
 def code_hash() -> str:
-    """The code that numbers depend on: other code may give others."""
+    """A hash of the code that the numbers depend on."""
     root = Path(__file__).parents[1]
     files = sorted(path for folder in CODE for path in (root / folder).rglob("*.py"))
     return sha256(b"".join(path.read_bytes() for path in [*files, root / "metrics.py"])).hexdigest()[:16]
@@ -97,10 +98,10 @@ def _finished(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, list[Reco
     if jobs == 1:
         yield from ((number, task()) for number, task in enumerate(tasks))
         return
-    # a forked process would inherit locks of BLAS threads, so start fresh ones; an interrupt is for this one to handle
+    # forked processes would inherit locks of BLAS threads, so spawn them; only the parent process handles Ctrl-C
     fresh, quiet = get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
     with ProcessPoolExecutor(jobs, mp_context=fresh, initializer=signal.signal, initargs=quiet) as pool:
-        # the longest first, so that none is left running alone at the end
+        # the longest tasks first, so that no long task runs alone at the end
         order = sorted(range(len(tasks)), key=lambda number: -tasks[number].cost)
         futures = {pool.submit(tasks[number]): number for number in order}
         try:
@@ -112,7 +113,7 @@ def _finished(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, list[Reco
 
 
 def rounded(value: Any, digits: int = 6) -> Any:
-    """Round every number to so many significant digits: what a file keeps, and what a page may say."""
+    """Round every float to this number of significant digits, for files and for the page."""
     if isinstance(value, dict):
         return {key: rounded(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
@@ -125,7 +126,7 @@ def rounded(value: Any, digits: int = 6) -> Any:
 
 
 def thinned(curve: Sequence[float] | NDArray[np.float64], most: int = 300, points: int = 40) -> Record:
-    """A curve at rounds spaced evenly on a logarithmic scale, the first and the last among them."""
+    """A curve up to round ``most``, at rounds evenly spaced on a logarithmic scale, with the first and the last."""
     last = min(len(curve), most)
     rounds = np.unique(np.geomspace(1, last, points).round().astype(int))
     return {"rounds": rounds.tolist(), "values": [float(curve[k - 1]) for k in rounds]}

@@ -1,4 +1,4 @@
-"""The page on synthetic data and on alternatives: what the paper prints beside what came out, what differs and why."""
+"""The page on synthetic data and on alternatives: the paper's results, ours, the differences and their reasons."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ def _alignment_table(records: Sequence[Record], said: str) -> str:
 
 
 def _rounds(records: Sequence[Record]) -> str:
-    """How many rounds, as a range."""
+    """The number of rounds, as a range."""
     low, high = min(column(records, "n_rounds")), max(column(records, "n_rounds"))
     return n_rounds(low) if low == high else f"{low} to {n_rounds(high)}"
 
@@ -156,7 +156,7 @@ def _sensitivity(records: Sequence[Record]) -> str:
 
 
 def beside(records: Sequence[Record]) -> str:
-    """What else one could do today."""
+    """The alternatives to the paper's methods."""
     curves = select(records, what="curve", partition="in order")
     near = [min(select(curves, method=m), key=lambda r: abs(r["nonzeros"] - 30)) for m in values_of(curves, "method")]
     cost = [

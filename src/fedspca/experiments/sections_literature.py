@@ -1,4 +1,4 @@
-"""The page on the methods of the literature: one table at equal non-zeros."""
+"""The page on the methods of the literature: one table, with equal numbers of non-zeros."""
 
 from collections.abc import Callable, Sequence
 
@@ -61,7 +61,7 @@ def _reveals(fits: Sequence[Record]) -> str:
 
 
 def _losses(fits: Sequence[Record], names: Sequence[str]) -> str:
-    """Say, for each data set, who explains more than ExactSPCA, or recovers better."""
+    """Say, for each data set, which methods explain more than ExactSPCA or recover the truth better."""
     lines = []
     for name in names:
         here = select(fits, data=name)

@@ -1,4 +1,4 @@
-"""The page on WDBC*: what the paper prints beside what came out, what differs and why."""
+"""The page on WDBC*: the paper's results, ours, the differences and their reasons."""
 
 from collections.abc import Sequence
 
@@ -60,7 +60,7 @@ def _objective_table(records: Sequence[Record]) -> str:
 
 
 def _small_table(records: Sequence[Record], printed: dict[str, str], bound: float) -> str:
-    """Largest random weight against the paper's bound, and the share of measured weights within 0.1."""
+    """The largest weight of a random feature, with the paper's bound, and the share of measured weights within 0.1."""
     rows = []
     for method, share in printed.items():
         for setting, label in SETTINGS.items():
@@ -130,7 +130,7 @@ def _table_one_reading(records: Sequence[Record]) -> str:
 
 
 def stability(records: Sequence[Record]) -> str:
-    """FSSPCA with local problems solved: the claim about smoothing at one site, and how errors grow."""
+    """FSSPCA with fully solved local problems: the claim on smoothing at one site, and how rounding errors grow."""
     rows = [
         [f"λ₁ = {record['lam1']:g}", f"{record['swing']:.3g}", str(record["n_rounds"])]
         for record in select(records, what="swing")
@@ -194,7 +194,7 @@ throughout, as the paper says.
 
 def _noniid_errors(records: Sequence[Record]) -> str:
     printed = {"PCA": "236.4406", "FASPCA": "242.4147", "FSSPCA": "236.9857", "ExactSPCA": "–"}
-    seeds = values_of(select(records, what="fit"), "seed")  # there are more of PCA, and errors move with the seed
+    seeds = values_of(select(records, what="fit"), "seed")  # PCA was run for more seeds: use only these
     records = [r for r in records if r["seed"] in seeds and r.get("variances", "column") == "column"]
     rows = []
     for method, value in printed.items():
@@ -213,7 +213,7 @@ def _error(records: Sequence[Record]) -> str:
 
 
 def _noniid_readings(records: Sequence[Record]) -> str:
-    """PCA's error under each reading of what the paper leaves open."""
+    """The error of PCA under each interpretation of what the paper does not specify."""
     dense = select(records, what="pca")
     rows = [
         [f"one for each {kind}", *(_error(select(dense, variances=kind, centred=c)) for c in (False, True))]

@@ -1,4 +1,4 @@
-"""FSSPCA with every choice of the paper: how the objective swings with and without smoothing, and how chaotic it is."""
+"""FSSPCA with all choices of the paper: oscillation of the objective, with or without smoothing, and error growth."""
 
 import warnings
 from functools import cache
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 NAME = "stability"
 ROUNDS, LAST = 60, 20
-MOVED = 1e-15  # by how much a start is moved: a rounding error
+MOVED = 1e-15  # the change of a start: about one rounding error
 
 
 @cache
@@ -27,14 +27,14 @@ def _rows() -> Array:
 
 
 class Remembering(SimulatedFederation):
-    """Sites whose consensus is written down by round."""
+    """Sites in this process, with a record of the consensus in each round."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.consensus: list[Array] = []
 
     def sum(self, query: Query) -> Any:
-        """Ask every site, and note what was broadcast."""
+        """Ask every site, and record the consensus that was sent to them."""
         if query.name == "fsspca_step":
             self.consensus.append(query.arrays["z"])
         return super().sum(query)
@@ -42,7 +42,7 @@ class Remembering(SimulatedFederation):
 
 def _fitted(n_sites: int, rounds: int, **given: Any) -> tuple[FSSPCA, list[Array]]:
     federation = Remembering(_rows(), sites_in_order(len(_rows()), n_sites))
-    few = {} if rounds == ROUNDS else {"local_steps": 5}  # a quick run shows that everything runs
+    few = {} if rounds == ROUNDS else {"local_steps": 5}  # a quick run only shows that the code works
     model = FSSPCA.paper(2, max_rounds=rounds, **few, **given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -51,7 +51,7 @@ def _fitted(n_sites: int, rounds: int, **given: Any) -> tuple[FSSPCA, list[Array
 
 
 def swing_run(lam1: float, n_sites: int, rounds: int = ROUNDS) -> list[Record]:
-    """Swing of the objective over the last rounds, with λ2 = 30."""
+    """Range (maximum minus minimum) of the objective over the last rounds, with λ2 = 30."""
     model, _ = _fitted(n_sites, rounds, lam1=lam1, lam2=30)
     objectives = [record.objective for record in model.history_ if record.query == "fsspca_step"]
     tail = [float(value) for value in objectives[-LAST:] if value is not None]
@@ -70,7 +70,7 @@ def chaos_run(n_sites: int, rounds: int = ROUNDS) -> list[Record]:
 
 
 def tasks(*, quick: bool) -> list[Task]:
-    """All runs; a quick one has few rounds."""
+    """All runs of the experiment; a quick run has few rounds."""
     rounds = 3 if quick else ROUNDS
     swings = [Task(NAME, swing_run, {"lam1": lam1, "n_sites": 1, "rounds": rounds}, 20.0) for lam1 in (0, 10)]
     return [*swings, Task(NAME, chaos_run, {"n_sites": 3, "rounds": rounds}, 60.0)]

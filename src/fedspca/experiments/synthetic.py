@@ -12,11 +12,11 @@ Rest = Literal["orthonormal", "as drawn"]
 
 N_FEATURES = 500
 LEADING = (400.0, 300.0)
-N_ROWS = 50  # not stated in the paper; of 50, 100, 200 and 1000 the one with which FASPCA has the printed error
+N_ROWS = 50  # not in the paper; among 50, 100, 200 and 1000, it gives the printed error of FASPCA
 
 
 class Synthetic(NamedTuple):
-    """Rows, the site that owns each, and the two loadings that are to be found (2 × d)."""
+    """Rows, the site that owns each, and the two true loadings (2 × d)."""
 
     rows: Array
     owners: NDArray[np.str_]
@@ -33,8 +33,8 @@ def sparse_truth(d: int = N_FEATURES) -> Array:
 def eigenvectors(drawn: Array, rest: Rest) -> Array:
     """V (d × d): the two sparse columns, then the drawn ones.
 
-    ``"orthonormal"`` makes V orthogonal, as the paper says it is, by a QR decomposition; the first two columns stay.
-    ``"as drawn"`` leaves the drawn columns as they are, so that their scale stays in VDVᵀ.
+    ``"orthonormal"`` makes V orthogonal, as the paper says, by a QR decomposition. The first two columns do not change.
+    ``"as drawn"`` does not change the drawn columns, so that their scale affects VDVᵀ.
     """
     truth = sparse_truth(len(drawn)).T
     if rest == "as drawn":
@@ -51,14 +51,16 @@ def covariance(vectors: Array) -> Array:
 
 
 def _normal_rows(vectors: Array, n_rows: int, rng: np.random.Generator) -> Array:
-    """Rows of N(0, VDVᵀ), as VD^½ times standard normal ones."""
+    """Rows from N(0, VDVᵀ), computed as VD^½ times standard normal vectors."""
     roots = np.ones(vectors.shape[1])
     roots[:2] = np.sqrt(LEADING)
     return np.asarray(rng.standard_normal((n_rows, vectors.shape[1])) @ (vectors * roots).T)
 
 
 def iid_synthetic(n_sites: int = 10, *, n_rows: int = N_ROWS, d: int = N_FEATURES, seed: int = 0) -> Synthetic:
-    """Rows of N(0, VDVᵀ) dealt out in order; the columns of V after the second are uniform on [0, 1), orthonormalised.
+    """Rows from N(0, VDVᵀ), distributed to the sites in order.
+
+    The columns of V after the second are drawn uniformly on [0, 1) and then orthonormalised.
 
     The rows do not depend on the number of sites.
     """
@@ -70,10 +72,11 @@ def iid_synthetic(n_sites: int = 10, *, n_rows: int = N_ROWS, d: int = N_FEATURE
 def non_iid_synthetic(
     n_sites: int = 10, *, n_rows: int = N_ROWS, d: int = N_FEATURES, rest: Rest = "orthonormal", seed: int = 0
 ) -> Synthetic:
-    """Rows of N(0, V_iDV_iᵀ) at site i; the columns of V_i after the second are normal with deviation σ_i of U[0, 1).
+    """Rows from N(0, V_iDV_iᵀ) at site i.
 
-    With ``rest="orthonormal"`` the σ_i cancel, and so do the drawn columns: all further eigenvalues are 1, so every
-    V_iDV_iᵀ is the same matrix. With ``"as drawn"`` sites do differ.
+    The columns of V_i after the second are normal with a standard deviation σ_i, which is drawn from U[0, 1). With
+    ``rest="orthonormal"``, neither σ_i nor these columns have an effect: all further eigenvalues are 1, so V_iDV_iᵀ is
+    the same matrix for every site. With ``"as drawn"``, the sites differ.
     """
     rng = np.random.default_rng(seed)
     owners = sites_in_order(n_rows, n_sites)

@@ -1,4 +1,4 @@
-"""Federations for simulations: one that looks at its sites' loadings, one that takes rows as centred already."""
+"""A federation for simulations, which can read the sites' loadings and can treat rows as already centred."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 class SimulatedFederation(LocalFederation):
-    """Sites in this process, one for each owner, whose loadings an experiment may look at.
+    """Sites in this process, one for each owner, whose loadings an experiment can read.
 
     Parameters
     ----------
@@ -22,20 +22,20 @@ class SimulatedFederation(LocalFederation):
         The site that owns each row.
     watch : bool, default=False
         After every consensus round, record the paper's alignment of workers, for each loading: the average over
-        pairs of sites of the absolute cosine. It needs each site's own loadings, which never travel; here they are
-        read from the sites' memory.
+        pairs of sites of the absolute cosine. This needs the loadings of each site, which a site never sends. Here
+        they are read from the sites' memory.
     centred : bool, default=False
-        Take the rows as centred already: the sum of each feature is reported as 0, and no mean is subtracted.
+        Treat the rows as already centred: the sum of each feature is reported as 0, and no mean is subtracted.
     """
 
     def __init__(self, rows: Array, owners: NDArray[np.str_], *, watch: bool = False, centred: bool = False) -> None:
         super().__init__([Site(str(name), rows[owners == name]) for name in np.unique(owners)], n_threads=1)
         self.watch = watch
         self.centred = centred
-        self.alignments: list[Array] = []  # one array a round, one number a loading
+        self.alignments: list[Array] = []  # one array per round, one number per loading
 
     def sum(self, query: Query) -> Aggregate:
-        """Ask every site, and look."""
+        """Ask every site and, if ``watch`` is set, record the alignment of workers."""
         answer = super().sum(query)
         if self.watch and query.name in AVERAGED:
             self.alignments.append(self._alignment())

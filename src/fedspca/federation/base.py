@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """The sum of the sites' terms. There is no list of terms in it, so no solver can look at one.
+    """The sum of the sites' terms. It does not contain the single terms, so no solver can see them.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Aggregate:
     n_sites : int
         How many sites are in the sum.
     bytes_up, bytes_down : int
-        What each site sent and received for it.
+        How many bytes each site sent and received.
     """
 
     arrays: Mapping[str, Array]
@@ -58,12 +58,12 @@ class Federation(Protocol):
 
 
 class Around:
-    """A federation around another one: the same sites and features.
+    """A federation that wraps another one, with the same sites and features.
 
     Parameters
     ----------
     federation : Federation
-        The one inside.
+        The wrapped federation.
     """
 
     def __init__(self, federation: Federation) -> None:
@@ -121,7 +121,7 @@ class Prepared(Protocol):
 
 
 def preparation_of(federation: Federation) -> Preparation:
-    """Return how a federation's sites see their rows; as they are, where it does not say."""
+    """Return how a federation's sites see their rows; unchanged, if it does not say."""
     return federation.preparation if isinstance(federation, Prepared) else PLAIN
 
 
@@ -131,7 +131,7 @@ def is_local(federation: Federation) -> bool:
 
 
 def answers_gram(federation: Federation) -> bool:
-    """Whether a federation's sites would answer for the whole covariance; one that cannot say is not asked."""
+    """Whether a federation's sites would answer for the whole covariance; no, if it cannot say."""
     return isinstance(federation, AnswersGram) and federation.answers_gram()
 
 
@@ -144,14 +144,14 @@ class SchemaMismatch(FederationError, ValueError):
 
 
 def add_terms(answers: Mapping[str, Terms], query: Query) -> Aggregate:
-    """Add the sites' terms, always in the order of their names: the same bits whoever answered first."""
+    """Add the sites' terms, always in the order of their names, so that the sum always has the same bits."""
     return add_in_order(((name, answers[name]) for name in sorted(answers)), query)
 
 
 def add_in_order(answers: Iterable[tuple[str, Terms]], query: Query) -> Aggregate:
-    """Add the sites' terms as they come, holding only the sum and one site's: with many features these are large.
+    """Add the sites' terms one by one, so that only the sum and one site's terms are in memory.
 
-    They must come in the order of the sites' names.
+    The terms must come in the order of the sites' names.
     """
     total: dict[str, Array] = {}
     n_sites = bytes_up = 0

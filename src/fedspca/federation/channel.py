@@ -1,4 +1,4 @@
-"""How letters reach sites. A channel moves bytes and knows nothing of what they say."""
+"""How letters reach sites. A channel moves bytes and does not know what they mean."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -23,7 +23,7 @@ class LocalChannel:
     Parameters
     ----------
     endpoints : mapping of str to Endpoint
-        The sites' doors, by name.
+        The sites' endpoints, which receive letters, by name.
     """
 
     def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
@@ -35,5 +35,5 @@ class LocalChannel:
         return tuple(sorted(self.endpoints))
 
     def exchange(self, letters: Mapping[str, bytes], deadline: float) -> dict[str, bytes]:
-        """Hand each site its letter and return the replies; sites in this process are not late."""
+        """Hand each site its letter and return the replies; sites in this process are never late."""
         return {site: self.endpoints[site].handle(letter) for site, letter in letters.items() if site in self.endpoints}

@@ -1,7 +1,7 @@
-"""A federation that remembers: an interrupted fit goes on from the last round and ends with the same bits.
+"""Checkpoints: an interrupted fit continues from the last round and ends with the same bits.
 
-The sums are written down in a :class:`~fedspca.federation.journal.Journal`; on a new start they are answered from
-there, and sites that keep a state are put back to where they were after the last of them. No solver has code for it.
+The sums are saved in a :class:`~fedspca.federation.journal.Journal`. After a restart, they are read from there, and
+sites get back the state that they had after the last saved round. Solvers need no code for this.
 """
 
 import shutil
@@ -20,8 +20,8 @@ from fedspca.site.question import Query
 from fedspca.site.site import Site
 
 SITES = "sites.npz"
-PAUSE = 0.25  # seconds between writing snapshots of the sites: a killed fit repeats little more than that
-SHARE = 20  # writing them takes at most one part in so many of the time
+PAUSE = 0.25  # seconds between snapshots of the sites; a killed fit repeats little more than this
+SHARE = 20  # writing snapshots takes at most 1/SHARE of the time
 
 
 class CheckpointedFederation(Around):
@@ -32,11 +32,11 @@ class CheckpointedFederation(Around):
     federation : Federation
         Who answers.
     sites : iterable of Site
-        Those sites, for their state.
+        The same sites, to save their states.
     folder : Path
         Where answers are kept.
     identity : str
-        What is fitted to what. A checkpoint of something else is refused.
+        Identifies the settings and the data. A checkpoint of another fit is refused.
     pause : float
         Seconds between writing snapshots of the sites; 0 writes one after every round.
     """
@@ -55,7 +55,7 @@ class CheckpointedFederation(Around):
 
     @property
     def replayed(self) -> int:
-        """How many rounds were answered before."""
+        """How many rounds are answered from the checkpoint."""
         return self._replayed
 
     def sum(self, query: Query) -> Aggregate:
@@ -67,7 +67,7 @@ class CheckpointedFederation(Around):
             return answer
         answer = self._federation.sum(query)
         self._journal.keep(self._number, query, answer)
-        # taken between two rounds: at an interruption some sites may have answered and others not
+        # taken between rounds: during a round, some sites may have answered and others not
         self._snapshot = (self._number, [site.snapshot() for site in self._sites])
         if time.monotonic() >= self._due:
             self.save()
@@ -91,7 +91,7 @@ class CheckpointedFederation(Around):
         shutil.rmtree(self._journal.folder, ignore_errors=True)
 
     def _begin(self) -> int:
-        """Return how many rounds can be replayed, with the sites put back to after the last of them."""
+        """Restore the sites' states after the last round that can be replayed; return the number of such rounds."""
         path = self._journal.folder / SITES
         if not path.exists():
             return 0

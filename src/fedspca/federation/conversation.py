@@ -1,8 +1,7 @@
-"""The coordinator's side of a run: letters that are signed and numbered, replies that are believed only if they fit.
+"""The coordinator's side of a run: signed and numbered letters, and replies that are accepted only if valid.
 
-A reply counts if it bears the site's signature, names this study, this run and this round, and is of the kind that was
-asked for. What else can happen is told apart: a site that refuses (it says why), and a site that is lost (no answer in
-time, or one that is not to be believed).
+A reply counts if it has the site's signature, names this study, run and round, and is of the expected kind. Otherwise
+the site has either refused (it says why), or is lost (no answer in time, or an invalid one).
 """
 
 from collections.abc import Mapping
@@ -20,13 +19,13 @@ from fedspca.letters.wire import Message, WireError, decode, encode
 from fedspca.masking.messages import FINISH
 from fedspca.site.errors import InvalidQuery, SiteError, SiteRefusal
 
-LONGEST_PROPOSAL = 30.0  # seconds: nothing is computed, and a site that was cut off seems to be here for a minute
-ABSENT, FAILING = "not here", "here, but failing: "  # what is said of a site that says nothing itself
+LONGEST_PROPOSAL = 30.0  # seconds; no computation is needed, and a lost connection may look alive for a minute
+ABSENT, FAILING = "not here", "here, but failing: "  # how a site that does not answer is described
 Content: TypeAlias = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
 
 
 class SiteLost(SiteError):
-    """A site did not answer in time, or not with something to be believed."""
+    """A site did not answer in time, or its answer was invalid."""
 
 
 @dataclass
@@ -58,12 +57,12 @@ class Conversation:
         self._channel = channel
         self._identity = identity
         self.software: dict[str, str] = {}  # the release that each site runs
-        self.heads: dict[str, str] = {}  # the last head of each site's log: kept, they tell whether it was cut back
+        self.heads: dict[str, str] = {}  # the last hash of each site's log; it shows later whether the log was cut
         self.approvals: dict[str, bytes] = {}  # each owner's signature under the agreement
         self.statements: dict[str, bytes] = {}  # what each site stated at the end, as it signed it
 
     def ask(self, kind: str, number: int, contents: Mapping[str, Content], expect: str) -> Replies:
-        """Send each site its content as one letter of this round, and return the replies to be believed.
+        """Send each site its content as one letter of this round, and return the valid replies.
 
         Parameters
         ----------
@@ -79,7 +78,7 @@ class Conversation:
         Raises
         ------
         SiteRefusal, InvalidQuery
-            A site answered that it does not answer; its reason is in the error.
+            A site refused to answer; the error gives its reason.
         """
         heading = {"study": self.agreement.hash, "run": self.run, "round": number, "sender": "coordinator"}
         signed: dict[int, bytes] = {}  # the same content for every site is signed once
@@ -103,7 +102,7 @@ class Conversation:
         return replies
 
     def propose(self) -> dict[str, str]:
-        """Send the agreement to every site that can be reached; return what each says to it."""
+        """Send the agreement to every site that can be reached; return each site's reply."""
         text = np.frombuffer(self.agreement.text().encode(), np.uint8)
         fields = {"study": self.agreement.hash, **introduction()}
         letter = self._identity.sign(encode(Message("propose", fields, {"agreement": text})))
@@ -125,7 +124,7 @@ class Conversation:
         return said
 
     def _state(self, site: str, message: Message) -> str:
-        """Return what a site says to the agreement, and remember which release it runs."""
+        """Return a site's reply to the agreement, and record which release of the software it runs."""
         if message.kind == "refused":
             return message.text("reason")
         self.software[site] = software_of(message.fields)

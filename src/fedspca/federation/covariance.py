@@ -1,4 +1,4 @@
-"""A covariance in the place of rows: published matrices, of which nobody has the rows any more."""
+"""A covariance in place of rows, for published matrices whose rows are no longer available."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ from fedspca.site.site import default_names
 
 Array = NDArray[np.float64]
 
-ASYMMETRY = 1e-6  # of the largest entry: what rounding to seven digits leaves
+ASYMMETRY = 1e-6  # tolerance relative to the largest entry: the error of rounding to seven digits
 INDEFINITE = (
-    1e-6  # of the largest eigenvalue; tables printed with two digits have more, and are refused with the number
+    1e-6  # tolerance relative to the largest eigenvalue; tables printed with two digits exceed it and are refused
 )
 ANSWERED = frozenset({"gram", "gram_product", "gram_sketch", "captured_variance"})
 
 
 class CovarianceFederation:
-    """A federation that holds a covariance and no rows. It answers what sums of second moments can answer.
+    """A federation that holds a covariance and no rows. It answers the questions that second moments can answer.
 
     Parameters
     ----------
     covariance : array-like of shape (d, d)
         A covariance or a correlation matrix: symmetric, positive semidefinite.
     n_samples : int or None
-        How many rows it is of. None counts as two: sums of squares are then the covariance itself.
+        The number of rows behind it. None counts as two: sums of squares then equal the covariance.
     feature_names : sequence of str, optional
         The features' names; by default those of a DataFrame, or ``x0``, ``x1``, …
     """
@@ -87,7 +87,7 @@ class CovarianceFederation:
         return Aggregate({name: np.asarray(term, np.float64) for name, term in terms.items()}, 1, 0, 0)
 
     def _row_errors(self, query: Query) -> dict[str, Array]:
-        """Σe and Σe² of squared reconstruction errors, as Gaussian rows with this covariance would have them."""
+        """Σe and Σe² of squared reconstruction errors, as expected for Gaussian rows with this covariance."""
         frame = Frame(query.arrays["mean"], query.arrays["scale"], query.arrays["removed"])
         gram = _Gram(self.covariance, float(self.n_samples), frame).gram_matrix()
         left = project_out(query.arrays["directions"], project_out(query.arrays["directions"], gram).T)
@@ -97,14 +97,14 @@ class CovarianceFederation:
 
 
 class _Data(SiteData):
-    """A covariance in the place of a site's data, so that the questions' own functions answer from it."""
+    """A covariance in place of a site's data, so that the questions' own functions can use it."""
 
     def __init__(self, covariance: Array, n: float) -> None:
         super().__init__("covariance", np.zeros((0, len(covariance))))
         self._covariance, self._n = covariance, n
 
     def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
-        """Return the second moments in this frame, as the operator that rows would be."""
+        """Return the second moments in this frame, as an operator in place of rows."""
         return DeflatedRows(_Gram(self._covariance, self._n, frame), frame.removed, expected)
 
 
@@ -130,7 +130,7 @@ class _Gram:
 
 
 def checked_covariance(covariance: Any) -> Array:
-    """Return a covariance as an array, or raise :class:`InvalidData` that says, with numbers, why it is none."""
+    """Return a covariance as an array, or raise :class:`InvalidData`, with figures that say why it is not one."""
     try:
         matrix = np.array(covariance, dtype=np.float64)
     except (TypeError, ValueError):

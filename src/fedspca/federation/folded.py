@@ -1,6 +1,7 @@
-"""A federation that asks by fold and answers as a whole: the solver does not know, and the sums by fold are kept.
+"""Sums by fold without changes to a solver: sites are asked by fold, the solver gets the total, the folds are kept.
 
-A sum by fold costs the same passes over the rows, as many answers as there are folds, and no further round.
+A sum by fold needs no further pass over the rows and no further round. Answers are as many times larger as there are
+folds.
 """
 
 from collections.abc import Mapping
@@ -31,9 +32,9 @@ class FoldedFederation(Around):
     federation : Federation
         Who answers.
     folds : int
-        Into how many folds each site deals its rows.
+        The number of folds into which each site divides its rows.
     deal : int
-        The seed of the deal.
+        The seed that assigns rows to folds.
     """
 
     def __init__(self, federation: Federation, folds: int, deal: int) -> None:

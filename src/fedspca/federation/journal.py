@@ -1,7 +1,7 @@
-"""Sums are kept, one file a round: what was asked, the sum, and a checksum.
+"""Saved sums of a fit, one file per round: the question, the sum, and a checksum.
 
-A solver is a deterministic function of the sums it gets. Given the same sums it asks the same questions, so a fit that
-was interrupted is brought back by replaying them, and goes on from the first that is not there.
+A solver is a deterministic function of the sums it gets. Given the same sums it asks the same questions. So an
+interrupted fit is restored by replaying the saved sums, and continues with the first question that has no saved sum.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ CHECKSUM = 32
 
 
 class InvalidCheckpoint(FederationError):
-    """A checkpoint that was cut off or altered, or that is of something else."""
+    """A checkpoint that is incomplete, was altered, or belongs to another fit."""
 
 
 class Journal:
@@ -33,7 +33,7 @@ class Journal:
     folder : Path
         Where they are.
     identity : str
-        What is fitted to what. A journal of something else is refused.
+        Identifies the settings and the data. A journal of another fit is refused.
     """
 
     def __init__(self, folder: Path, identity: str) -> None:
@@ -50,14 +50,14 @@ class Journal:
             )
 
     def __len__(self) -> int:
-        """How many rounds are there without a gap."""
+        """The number of saved rounds before the first gap."""
         number = 0
         while self._path(number + 1).exists():
             number += 1
         return number
 
     def keep(self, number: int, query: Query, answer: Aggregate | None, after: Message | None = None) -> None:
-        """Keep a round: what was asked, the sum (None if a site was lost), and where the federation then stood."""
+        """Save a round: the question, the sum (None if a site was lost), and the federation's state after it."""
         fields: dict[str, Any] = {"number": number, "query": query_hash(query), "numbers": None}
         arrays: dict[str, Any] = {}
         if answer is not None:
@@ -70,7 +70,7 @@ class Journal:
             draft.write_bytes(hashlib.sha256(content).digest() + content)
 
     def kept(self, number: int, query: Query) -> tuple[Aggregate | None, Message | None]:
-        """Return what was written down of a round, if it asked this question."""
+        """Return what was saved of a round, if it asked this question."""
         message = self._read(number)
         if message.fields["query"] != query_hash(query):
             raise InvalidCheckpoint(

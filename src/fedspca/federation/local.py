@@ -1,4 +1,4 @@
-"""The primitive in this process: sites answer on threads."""
+"""The sum over sites in this process; sites answer on threads."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
 
-THREADS_PAY = 1 << 20  # below this many numbers a site, handing work to a thread costs more than the work
+THREADS_PAY = 1 << 20  # below this many numbers per site, starting a thread costs more than the work itself
 
 
 class LocalFederation:
@@ -23,7 +23,7 @@ class LocalFederation:
         The sites, with different names and the same features.
     n_threads : int, optional
         How many sites answer at a time. By default as many as there are cores if the sites are large, else one:
-        small answers are faster than the threads that would give them.
+        for small sites, threads cost more time than they save.
     """
 
     def __init__(self, sites: Iterable[Site], *, n_threads: int | None = None) -> None:

@@ -1,7 +1,7 @@
-"""The primitive between machines without masks: one round of letters is one sum, and the coordinator sees each term.
+"""The sum between machines without masks: one round of letters gives one sum, and the coordinator sees each term.
 
 When a site is lost and the study goes on without it, a consensus method averages over those that are left. Any other
-fit begins again on them, since what it has learned was of other rows.
+fit starts again on them, because its results so far came from other rows.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from fedspca.letters.wire import Message
 from fedspca.site.queries import QUERIES, asked_directions
 from fedspca.site.question import Query, Terms
 
-SLACK = 1.01  # rounding, and the joint mean's own
+SLACK = 1.01  # allows for rounding of the terms and of the joint mean
 
 
 class PlainFederation(Roster):
@@ -24,11 +24,11 @@ class PlainFederation(Roster):
     _squares: Mapping[str, Array] | None = None  # the squared deviations that each site reported
 
     def snapshot(self) -> Message:
-        """Return where the rounds stand; :meth:`restore` takes it."""
+        """Return the state of the rounds, for :meth:`restore`."""
         return Message("rounds", {"round": self._round, "sites": list(self.sites), "lost": self.lost})
 
     def restore(self, kept: Message) -> None:
-        """Go on from where a snapshot was taken."""
+        """Continue from a snapshot."""
         self._round, self.sites, self.lost = kept.number("round"), tuple(kept.fields["sites"]), kept.fields["lost"]
 
     def sum(self, query: Query) -> Aggregate:
@@ -50,7 +50,7 @@ class PlainFederation(Roster):
                 break
             if not self._asked_again(lost, query, until):
                 question = QUERIES[query.name]
-                if not (question.averaged or question.private):  # a release stands by itself
+                if not (question.averaged or question.private):  # a private release is valid by itself
                     raise RosterChanged(self.lost)
                 break
             waiting = tuple(lost)
@@ -58,7 +58,7 @@ class PlainFederation(Roster):
         return add_terms(answers, query)
 
     def _problem(self, site: str, query: Query, message: Message) -> str | None:
-        """Return why a site's terms are not to be believed, or None."""
+        """Return why a site's terms cannot be right, or None."""
         terms = message.arrays
         if not terms or any(value.dtype not in (np.float64, np.float32) for value in terms.values()):
             return f"it answered {query.name!r} with something else than numbers."

@@ -1,9 +1,9 @@
-"""Differential privacy around any federation: noise is released once, and every question is answered from it.
+"""Differential privacy for any federation: noised sums are released once, and answer every later question.
 
-Two ways to spend a budget. *One release* of the noised Gram matrix, after which every λ, path and refit is free; for up
-to a few thousand features. *Noised products* for more: a fixed number of block power rounds, each released with noise,
-after which questions are answered from the subspace they found. Whatever the solver asks, sites are asked only what is
-planned beforehand, and the solver sees only what was released.
+There are two ways to spend a budget. *One release* of the noised Gram matrix is for up to a few thousand features; each
+λ, path and refit after it costs no further budget. *Noised products* are for more features: a fixed number of block
+power rounds, each released with noise. Questions are then answered from the subspace that the rounds found. Sites are
+asked only what was planned beforehand, and the solver sees only what was released.
 """
 
 import math
@@ -28,13 +28,13 @@ Array = NDArray[np.float64]
 
 FOR_LENGTHS = 0.05  # parts of the budget
 FOR_MOMENTS = 0.10
-GRID_BITS = 28  # units of the grid in one standard deviation, as a power of two
-QUANTILE = 0.5  # the shorter rows are made, the less noise; half of them keep their length
+GRID_BITS = 28  # one standard deviation is 2^GRID_BITS units of the grid
+QUANTILE = 0.5  # half of the rows keep their length; shorter rows need less noise
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """What is promised to every row, and what is known without looking at any.
+    """The privacy promised to every row, and what is stated in advance, without looking at the rows.
 
     Parameters
     ----------
@@ -44,17 +44,17 @@ class Privacy:
         For each feature a typical value and a typical deviation from it, *stated* from public knowledge (reference
         ranges, units, an earlier publication), never computed from these rows.
     clip : float or None, default=None
-        The length C to which rows are shortened, once centred and scaled. None finds the length that half of the
-        rows do not exceed, at five per cent of the budget: directions survive it, and noise grows with the square.
+        The length C to which rows are shortened, once centred and scaled. None estimates the median length,
+        for five per cent of the budget. Shortening a row keeps its direction, and the noise grows with C².
     mechanism : {"auto", "gram", "product"}
         One release of the Gram matrix, or noised products.
     rounds, columns : int
-        For products: how many, and of how many directions.
+        For products: the number of rounds, and the number of directions in each.
     colluding : int, default=1
-        How many sites may tell the coordinator their noise without harm to the others' rows. At least one, since each
-        site knows its own.
+        How many sites may reveal their noise to the coordinator without weakening the privacy of the other sites' rows.
+        At least one, since each site knows its own noise.
     expected_rows : int or None
-        About how many rows there will be in all, for the prediction only.
+        The approximate total number of rows, used only to predict the error.
     """
 
     epsilon: float
@@ -79,7 +79,7 @@ class Privacy:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> "Privacy":
-        """Return what an agreement says of privacy."""
+        """Return the privacy settings of an agreement."""
         known = {about.name for about in fields(cls)}
         if unknown := sorted(set(settings) - known):
             raise ValueError(f"There is no setting {unknown[0]!r} of privacy; there are {', '.join(sorted(known))}.")
@@ -88,14 +88,14 @@ class Privacy:
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """What will be released with how much noise, known before any budget is spent.
+    """What will be released, and with how much noise: known before any budget is spent.
 
     Attributes
     ----------
     mechanism : {"gram", "product"}
-        Which of the two.
+        Which of the two mechanisms.
     multipliers : dict
-        The noise of each kind of release, in units of what one row can change.
+        The noise of each kind of release, in units of its sensitivity to one row.
     releases : int
         How many sums sites are asked for.
     d : int
@@ -103,7 +103,7 @@ class ReleasePlan:
     privacy : Privacy
         What was promised.
     excess : float
-        By how much noise in the sum exceeds that of one trusted curator: √(sites/among).
+        The factor by which the noise exceeds that of one trusted curator: √(sites/among).
     """
 
     mechanism: str
@@ -115,15 +115,15 @@ class ReleasePlan:
 
     @property
     def relative_noise(self) -> float:
-        """Noise that a released direction carries, off itself, in units of C²: ‖Ew‖/C²."""
+        """Noise in a released direction w, orthogonal to w, in units of C²: ‖Ew‖/C²."""
         column = self.excess * math.sqrt(self.d) * self.multipliers[self.mechanism]
         return column * (1 + OFFSET**2) / math.sqrt(2) if self.mechanism == "gram" else column
 
     def cos2(self, rows: float, variance: float, clip: float) -> float:
         """Predict cos² between a dense component and the truth, to first order, from noise alone.
 
-        ``variance`` is what the component has beyond the bulk of the others. Sparse loadings do better, since noise
-        off their support is left out.
+        ``variance`` is the component's variance minus the bulk of the other eigenvalues. Sparse loadings do better,
+        because noise outside their support is left out.
         """
         tangent = self.relative_noise * clip**2 / (rows * variance)
         return 1.0 / (1.0 + tangent**2)
@@ -134,7 +134,7 @@ class ReleasePlan:
         about = f"clip about {clip:.3g}, to be found" if self.privacy.clip is None else f"clip {clip:.3g}"
         noise = self.relative_noise * clip**2
         rows = self.privacy.expected_rows
-        needed = noise / math.sqrt(1 / 0.95 - 1)  # times rows: the variance of a component found to cos² = .95
+        needed = noise / math.sqrt(1 / 0.95 - 1)  # rows times the variance of a component that is found to cos² = .95
         enough = f"{needed:.3g} over the number of rows" if rows is None else f"{needed / rows:.3g} ({rows} rows)"
         return (
             f"ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g} for each row, {about}: {what[self.mechanism]} "
@@ -152,10 +152,10 @@ def under_agreement(
 
 
 def multiplier_of(budget: Budget, entries: int = 0) -> float:
-    """Return the noise with which a release of so many entries spends the whole budget, by dp-accounting."""
+    """Return the noise multiplier at which one release of this many entries spends the whole budget (dp-accounting)."""
     from dp_accounting import get_sigma_gaussian
 
-    # what noise on integers costs of δ; see fedspca.dp.noise.cost and fedspca.dp.accounting.epsilon_of
+    # the part of δ that noise on integers costs; see fedspca.dp.noise.cost and fedspca.dp.accounting.epsilon_of
     slack = (1 + math.exp(min(budget.epsilon, 700.0))) * entries / (20 * 4.0**GRID_BITS)
     if slack > budget.delta / 2:
         raise ValueError(
@@ -186,7 +186,7 @@ class Release:
     rows: float
     mean: Array
     trace: float
-    vectors: Array  # S = VΛVᵀ, its negative part left out: that is noise
+    vectors: Array  # S = VΛVᵀ without its negative part, which is only noise
     values: Array
 
     def product(self, x: Array) -> Array:
@@ -204,9 +204,9 @@ class PrivateFederation(Around):
     privacy : Privacy
         What is promised.
     among : int
-        How many sites' noise is certainly in a sum and unknown to everyone: 1 without masks.
+        The number of sites whose noise is certainly in a sum and unknown to everyone else: 1 without masks.
     notice : callable, optional
-        Told the plan, with the error it predicts, before anything is spent.
+        Called with the plan and its predicted error, before any budget is spent.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class PrivateFederation(Around):
         }
 
     def released(self) -> Release:
-        """Spend the budget, the first time; return what was released."""
+        """Return what was released. The first call spends the budget."""
         if self._release is None:
             self._notice(str(self.plan))
             clip = self.privacy.clip or self._find_clip()
@@ -260,7 +260,7 @@ class PrivateFederation(Around):
         return self._release
 
     def answers_gram(self) -> bool:
-        """Whether the whole covariance may be asked for: what was released has one."""
+        """Whether the whole covariance may be asked for: the release contains one."""
         return True
 
     def sum(self, query: Query) -> Aggregate:
@@ -271,7 +271,7 @@ class PrivateFederation(Around):
                 "Leave folds out, and give the numbers of components and of non-zeros."
             )
         release = self.released()
-        (up, down), self._traffic = self._traffic, [0, 0]  # the round that spent the budget shows what it took
+        (up, down), self._traffic = self._traffic, [0, 0]  # the traffic of the releases is reported with this round
         sites = 1 if query.name in AVERAGED else self.n_sites  # an average over one: the release itself
         return Aggregate(self._answer(release, query), sites, up, down)
 
@@ -289,7 +289,7 @@ class PrivateFederation(Around):
         price = QUERIES[name].cost
         assert price is not None  # every planned release has noise
         draft = price(d, Query(name, arrays, {**about, "sigma": sigma}))
-        sigma *= multiplier / draft.multiplier  # rounding and margins are paid for by a little more noise
+        sigma *= multiplier / draft.multiplier  # a little more noise, to cover rounding and margins
         query = Query(name, arrays, {**about, "sigma": sigma})
         answer = self._federation.sum(query)
         cost = price(d, query)
@@ -345,8 +345,8 @@ class PrivateFederation(Around):
         if query.name == "moments":
             count = np.full(d, release.rows)
             return {"rows": np.array(release.rows), "counts": count, "sums": count * mean}
-        # deviations are the stated ones, times a common factor by which the released total variance is met: the noise
-        # on one feature's own variance would be much larger than on their sum
+        # the stated deviations are multiplied by one common factor, so that they match the released total variance: the
+        # noise on the variance of a single feature would be much larger than on the total
         spread = self.scale**2 * release.trace / d
         if query.name == "deviations":
             shift = mean - query.arrays["mean"]
@@ -358,7 +358,7 @@ class PrivateFederation(Around):
         return {name: np.asarray(value, np.float64) for name, value in terms.items()}
 
     def _row_errors(self, release: Release, seen: "_ReleasedData", query: Query) -> dict[str, Array]:
-        """Σe and Σe² of squared reconstruction errors as Gaussian rows with the released covariance would have them."""
+        """Σe and Σe² of squared reconstruction errors as expected for Gaussian rows with the released covariance."""
         frame = Frame(query.arrays["mean"], query.arrays["scale"], query.arrays["removed"])
         root = project_out(query.arrays["directions"], seen.gram_in(frame).root())
         inner = root.T @ root
@@ -368,14 +368,14 @@ class PrivateFederation(Around):
 
 
 class _ReleasedData(SiteData):
-    """A release in the place of a site's data, so that the questions' own functions answer from it."""
+    """A release in place of a site's data, so that the questions' own functions can use it."""
 
     def __init__(self, release: Release, mean: Array, scale: Array) -> None:
         super().__init__("released", np.zeros((0, len(mean))))  # there are no rows to look at
         self._release, self._mean, self._scale = release, mean, scale
 
     def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
-        """Return the released matrix in this frame, as the operator that rows would be."""
+        """Return the released matrix in this frame, as an operator in place of rows."""
         return DeflatedRows(self.gram_in(frame), frame.removed, expected)
 
     def gram_in(self, frame: Frame) -> "_ReleasedGram":
@@ -403,7 +403,7 @@ class _ReleasedGram:
         return self.gram_product(np.eye(self.n_features))
 
     def root(self) -> Array:
-        """Return a matrix whose product with its transpose this is."""
+        """Return a square root of this matrix: this matrix is its product with its own transpose."""
         scaled = self.ratio[:, None] * (self.release.vectors * np.sqrt(self.release.values))
         return np.hstack([scaled, math.sqrt(self.release.rows) * self.shift[:, None]])
 

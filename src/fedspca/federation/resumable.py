@@ -12,22 +12,22 @@ from fedspca.site.question import Query
 
 
 class Conversing(Federation, Protocol):
-    """A federation that can say where its rounds stand and go on from there."""
+    """A federation that can save the state of its rounds and continue from it."""
 
     lost: dict[str, str]
 
     def snapshot(self) -> Message:
-        """Return where the rounds stand."""
+        """Return the state of the rounds."""
 
     def restore(self, kept: Message) -> None:
-        """Go on from where a snapshot was taken."""
+        """Continue from a snapshot."""
 
     def finish(self) -> dict[str, str]:
-        """Tell the sites that nothing more is asked; return who could not be told, and why."""
+        """Tell the sites that nothing more is asked; return the sites that could not be reached, and why."""
 
 
 def _nobody(number: int, query: Query, answer: Aggregate, seconds: float) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 class ResumableFederation(Around):
@@ -40,7 +40,7 @@ class ResumableFederation(Around):
     journal : Journal
         Where the sums are kept.
     asked : callable, optional
-        Told of every sum that was asked for: its number, the question, the sum, and the seconds that it took.
+        Called for every sum that sites were asked for, with its number, the question, the sum, and the seconds.
     """
 
     _federation: Conversing
@@ -62,7 +62,7 @@ class ResumableFederation(Around):
         return self._federation.lost
 
     def finish(self) -> dict[str, str]:
-        """Tell the sites that nothing more is asked; return who could not be told, and why."""
+        """Tell the sites that nothing more is asked; return the sites that could not be reached, and why."""
         return self._federation.finish()
 
     def sum(self, query: Query) -> Aggregate:

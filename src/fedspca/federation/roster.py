@@ -1,8 +1,8 @@
-"""Who takes part in a run between machines, and what happens when a site is lost: it is decided here and nowhere else.
+"""Who takes part in a run between machines, and what happens when a site is lost. Only this module decides it.
 
 The study's choice is ``on_dropout``. ``wait``: the others' answers are kept and the lost site is asked again until the
-study's patience ends. ``abort``: the study stops and names it. ``continue``: the study goes on without it, if enough
-sites are left and the question allows it.
+study's patience ends. ``abort``: the study stops and names the lost site. ``continue``: the study goes on without
+the lost site, if enough sites are left and the question allows it.
 """
 
 import time
@@ -19,7 +19,7 @@ PAUSE = 1.0
 
 
 class RosterChanged(FederationError):
-    """A site was lost and the study goes on without it: what was learned with it no longer counts."""
+    """A site was lost and the study continues without it: earlier results, which include that site, are not used."""
 
     def __init__(self, lost: Mapping[str, str]) -> None:
         told = "; ".join(f"site {site!r} was lost ({reason.rstrip('.')})" for site, reason in lost.items())
@@ -37,7 +37,7 @@ class Roster:
     sites : sequence of str, optional
         Who takes part; by default everyone whom the agreement names.
     notice : callable, optional
-        Told in words what happens to sites.
+        Called with a sentence about what happens to sites.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Roster:
     # -- what happens when sites are lost -----------------------------------------------------------------------------
 
     def _patience_ends(self) -> float:
-        """Return until when lost sites are waited for, if the study waits."""
+        """Return the time until which the study waits for lost sites, if it waits."""
         return time.monotonic() + self.agreement.patience
 
     def _asked_again(self, lost: Mapping[str, str], query: Query, until: float) -> bool:
@@ -104,7 +104,7 @@ class Roster:
         time.sleep(PAUSE)
 
     def _leave_out(self, lost: Mapping[str, str], query: Query) -> None:
-        """Go on without the lost sites, or raise :class:`SiteLost` where that may not be."""
+        """Continue without the lost sites, or raise :class:`SiteLost` if that is not allowed."""
         left = tuple(site for site in self.sites if site not in lost)
         site, reason = next(iter(lost.items()))
         if len(left) < self._fewest():
@@ -116,7 +116,7 @@ class Roster:
         self._notice(f"Round {self._round}: going on without {', '.join(lost)} ({reason})")
 
     def _fewest(self) -> int:
-        """Return with how many sites a sum may be taken."""
+        """Return the fewest sites that a sum may be over."""
         return self.agreement.min_sites
 
     def _objection_to_fewer(self, query: Query) -> str | None:

@@ -1,8 +1,8 @@
 """The coordinator's side of secure aggregation: it learns the sum of the sites' terms and nothing else.
 
 See :mod:`fedspca.masking.messages` for the steps. A round is two exchanges, ``masked`` and ``unmask``; before the first
-one come ``keys`` and ``shares``. The masks of a lost site are taken off with the help of the others, once, and for one
-set of sites only.
+one come ``keys`` and ``shares``. The other sites help to remove the masks of a lost site. They do so once per
+round, and for one set of sites only.
 """
 
 import secrets
@@ -60,7 +60,7 @@ class SecureFederation(Roster):
         self._previous: Content | None = None  # the last sum, which goes back to the sites
 
     def sum(self, query: Query) -> Aggregate:
-        """Ask every site and return the sum of their terms; nobody has seen any one of them."""
+        """Ask every site and return the sum of their terms. Nobody sees a single site's terms."""
         codings, segments = self._form(query)
         self._round += 1
         ready, self._ready = self._ready, None  # if the round fails, the next one begins with new secrets
@@ -86,7 +86,7 @@ class SecureFederation(Roster):
         return Aggregate(arrays, len(answers), sent, sum(array.nbytes for array in down.values()))
 
     def finish(self) -> dict[str, str]:
-        """Bring the last sum back to the sites, so that each has all of them; return who could not be told, and why."""
+        """Send the last sum to the sites, so that each has all sums; return the sites not reached, and why."""
         if self._previous is None:
             return {}
         return self._conversation.ask(FINISH, self._round, dict.fromkeys(self.sites, self._previous), FINISH).lost
@@ -99,7 +99,7 @@ class SecureFederation(Roster):
     # -- the steps ----------------------------------------------------------------------------------------------------
 
     def _form(self, query: Query) -> tuple[dict[str, Coding], list[Segment]]:
-        """Return how the terms of the answer become integers, and where each of them stands."""
+        """Return how the terms of the answer become integers, and the position of each term."""
         d = len(self.feature_names)
         if query.name not in QUERIES:
             known = ", ".join(sorted(QUERIES))
@@ -176,7 +176,7 @@ class SecureFederation(Roster):
         return {site: answers[site] for site in sorted(answers)}
 
     def _helped(self, contents: Mapping[str, Content], query: Query, sites: int) -> dict[str, NDArray[np.uint8]]:
-        """Ask for shares of every site's secret; enough helpers will do, whatever becomes of the others."""
+        """Ask for shares of every site's secret. Not all sites must answer: a sufficient number is enough."""
         until = self._patience_ends()
         told: dict[str, NDArray[np.uint8]] = {}
         while True:
@@ -225,7 +225,7 @@ class SecureFederation(Roster):
         return Message("rounds", fields, arrays)
 
     def restore(self, kept: Message) -> None:
-        """Go on from where a snapshot was taken: the next letters have the same bytes."""
+        """Continue from a snapshot: the next letters have the same bytes."""
         fields, arrays = kept.fields, dict(kept.arrays)
         self._round, self.sites, self.lost = kept.number("round"), tuple(fields["sites"]), fields["lost"]
         self._introduced = fields["introduced"]
@@ -270,9 +270,11 @@ def secure_federation(
     privacy : mapping, optional
         The settings of differential privacy; see :class:`~fedspca.federation.private.Privacy`.
     consensus : bool
-        Whether consensus steps are answered, whose sums tell of single sites. Between institutions owners approve it.
+        Whether sites answer consensus steps. Their sums can reveal something about single sites, so between
+        institutions the owners must approve them.
     folds, seed : int
-        By how many folds sums may be told, and the seed of the deal. Between institutions owners approve it.
+        The number of folds by which sums may be answered, and the seed that assigns rows to folds. Between institutions
+        the owners must approve this.
     """
     named = {site.name: site for site in sites}
     features = check_same_features({name: site.feature_names for name, site in named.items()})

@@ -38,7 +38,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     trim : float, default=0.95
         The level at which rows are left out of the next pass.
     passes : int, default=1
-        Fits in all; 1 trims nothing. Two serve where many rows may be anomalies.
+        Fits in all; 1 trims nothing. Use two if many rows may be anomalies.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return ExactSPCA(max(1, min(COMPONENTS, d // 2)), n_nonzero=min(NONZERO, d), scale=True, search="products")
 
     def _ordinary(self, rows: Array) -> Array:
-        """What a site keeps of its own rows for the next pass."""
+        """The rows that a site keeps for the next pass."""
         return np.asarray(rows[self.model_.predict(rows, self.trim) > 0])
 
     def score_samples(self, X: ArrayLike) -> Array:

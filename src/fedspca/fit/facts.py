@@ -43,7 +43,7 @@ def judge(
     fitted : estimator
         What was found.
     between : bool, default=False
-        Whether to ask also what lies between the sites' means.
+        Whether to ask also for the variance between the sites' means.
     """
     frame = fitted._fitted_moments().frame
     about = frame_arrays(frame)
@@ -73,7 +73,7 @@ def judge(
 
 
 def shares_between(federation: Federation, moments: Moments, *, scaled: bool) -> dict[str, float]:
-    """Return the share of the variance that lies between the sites' means, before and after what is taken out."""
+    """Return the share of the variance that lies between the sites' means, before and after the adjustment."""
     answer = federation.sum(Query("between_sites", frame_arrays(moments.frame)))
     apart = np.maximum(answer["between"] - answer["sums"] ** 2 * moments.factor / moments.n_rows, 0.0)
     whole = apart + answer["within"]
@@ -84,7 +84,7 @@ def shares_between(federation: Federation, moments: Moments, *, scaled: bool) ->
 
 
 def _with_scores(product: Array, captured: Array, fitted: FederatedSparsePCA) -> list[list[float]]:
-    """Return the correlation of every feature, whether or not it has a weight, with each score: a list a component."""
+    """Return the correlation of every feature, whether or not it has a weight, with each score, by component."""
     if fitted.spread_ is None or fitted.covariate_variance_ or fitted.weight_factor_ != 1:
         return []  # the spread of what is left of a feature is not known
     counts = np.maximum(fitted.n_samples_ * (1 - fitted.missing_share_) - 1, 0)

@@ -22,7 +22,7 @@ def default_grid(n_features: int, points: int = POINTS) -> list[int]:
 def follow_path(
     settings: SolverSettings, federation: Federation, grid: list[int], rule: Rule = "knee"
 ) -> dict[str, Any]:
-    """Solve for each number of non-zeros a component, for a round or two each, and mark a choice.
+    """Solve for each number of non-zeros per component, in one or two rounds each, and mark a choice.
 
     Parameters
     ----------

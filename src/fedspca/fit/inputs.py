@@ -64,7 +64,7 @@ class Inputs:
 
 
 def site_names(files: Sequence[str]) -> list[str]:
-    """Name sites after their files, as briefly as keeps the names different."""
+    """Name sites after their files, with the shortest names that are all different."""
     paths = [Path(file) for file in files]
     stems = [_stem(path) for path in paths]
     if len(set(stems)) == len(stems):

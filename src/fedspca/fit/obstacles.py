@@ -1,4 +1,4 @@
-"""What stands in the way of a fit, all of it at once: ``fedspca check`` lists what ``fedspca fit`` would refuse."""
+"""Everything that prevents a fit, in one list: ``fedspca check`` lists what ``fedspca fit`` would refuse."""
 
 import warnings
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from fedspca.fit.solvers import make_estimator
 from fedspca.site import Site, SiteError
 from fedspca.solvers.standardise import standardise
 
-MUCH_BETWEEN = 0.1  # of the variance: beyond it, the first component is often the site
+MUCH_BETWEEN = 0.1  # share of the variance; above it, the first component often only separates the sites
 
 
 def between_sites(settings: FitSettings, inputs: Inputs) -> list[str]:
-    """Return a sentence if much of the variance lies between the sites' means, and nothing takes it out."""
+    """Return a sentence if much of the variance lies between the sites' means and no setting removes it."""
     if len(inputs.sites) < 2 or settings.centre == "site":
         return []
     federation = LocalFederation(make_sites(replace(settings, min_rows=1), inputs))

@@ -142,7 +142,7 @@ def fitted_model(
     sites : sequence of Site
         Those in this process, whose own figures are shown if they allow it.
     **facts
-        What else the model should tell.
+        Further facts to keep with the model.
     """
     estimator.fit_federation(federation)
     asking = Rounds(federation)

@@ -1,7 +1,7 @@
 """Who is who on the wire: a study's own certificate authority, the server's certificate, and the nodes' keys.
 
 The authority signs one certificate and is then only needed to renew it. Sites get the authority's certificate with the
-invitation and trust no other, so a server that cannot show a certificate of this study is not spoken to.
+invitation and trust no other. So they do not talk to a server without a certificate of this study.
 """
 
 import datetime as dt
@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedspca.files import new_file
 
-CURVE = ec.SECP384R1()  # Flower asks for P-384 of its nodes; one curve for all
+CURVE = ec.SECP384R1()  # Flower requires P-384 for its nodes; all keys use the same curve
 AUTHORITY_DAYS, SERVER_DAYS = 3 * 365, 365
 CLOCK_SKEW = dt.timedelta(hours=1)  # a site's clock may be a little behind
 LOOPBACK = ("localhost", "127.0.0.1", "::1")  # Flower's own processes on the coordinator's machine
@@ -89,7 +89,7 @@ def make_certificates(
 def make_node_key(folder: Path, name: str = "node") -> tuple[Path, Path]:
     """Make the key pair by which a SuperNode shows who it is: the files with the private and the public key.
 
-    It is not the key that signs the site's answers: the SuperNode may run under an account that must not hold that one.
+    This key does not sign the site's answers: the SuperNode may run under an account that must not hold that key.
     """
     key = ec.generate_private_key(CURVE)
     private, public = folder / f"{name}.key", folder / f"{name}.pub"
@@ -109,7 +109,7 @@ def check_certificate(
     path : Path
         The certificate, in PEM.
     host : str, optional
-        A name or address by which the server will be reached, which it must cover.
+        A name or address of the server, which the certificate must cover.
     authority : Path, optional
         The authority's certificate, which must have signed it.
     now : datetime, optional

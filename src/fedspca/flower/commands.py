@@ -24,7 +24,7 @@ LOOPBACK = "127.0.0.1"
 # what keeps Flower and Ray from reporting to anyone
 SILENT = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 TASK_POLL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"
-TASK_POLL_SECONDS = 0.2  # how often a site's launcher asks for work; Flower's default is a second, for every message
+TASK_POLL_SECONDS = 0.2  # how often Flower's launcher asks for work; Flower's default is one second
 
 
 class FlowerProcessError(ChildProcessError):
@@ -46,7 +46,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def spare_loopback() -> None:
-    """Let no proxy of this machine's settings stand between processes on it."""
+    """Exclude loopback from the proxy settings, so that local processes connect directly."""
     for name in ("NO_PROXY", "no_proxy"):
         known = os.environ.get(name, "")
         missing = [host for host in ("127.0.0.1", "localhost", "::1") if host not in known.split(",")]
@@ -99,7 +99,7 @@ def executor_command(
 ) -> list[str]:
     """The command that connects a site: ``address`` as host:port, and the socket at which its guard listens.
 
-    It stands in the place of Flower's own node, and runs no app. ``tied`` to its parent, it ends when that does.
+    It stands in the place of Flower's own node, and runs no app. With ``tied``, it ends when its parent process ends.
     """
     return [
         *(sys.executable, "-m", "fedspca.flower.executor"),

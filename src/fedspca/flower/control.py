@@ -1,7 +1,7 @@
-"""Tell a SuperLink what to do: let sites in, start runs, see how they are doing.
+"""Tell a SuperLink what to do: register sites, start runs, and read their status.
 
-Flower's own command line takes seconds of CPU for every command, since each imports all of it. So its Control protocol
-is spoken from this process, with Flower's own client.
+Every command of Flower's own command line takes seconds, because it imports all of Flower. So this process uses the
+Control protocol directly, with Flower's own client.
 """
 
 import hashlib
@@ -79,7 +79,7 @@ class SuperLinkControl:
         self.close()
 
     def register(self, public_key: Path, name: str | None = None) -> int:
-        """Let the holder of this key connect; its node id, which stays tied to the key. The name is shown nowhere."""
+        """Let the holder of this key connect; return its node id, which stays the same. The name is not shown."""
         from cryptography.hazmat.primitives import serialization
         from flwr.proto.control_pb2 import RegisterNodeRequest
 
@@ -88,7 +88,7 @@ class SuperLinkControl:
         return int(_asked(self._client.RegisterNode, RegisterNodeRequest(public_key=pem, name=name)).node_id)
 
     def unregister(self, node_id: int) -> None:
-        """Let the holder of this node's key connect no more."""
+        """Do not let the holder of this node's key connect any more."""
         from flwr.proto.control_pb2 import UnregisterNodeRequest
 
         _asked(self._client.UnregisterNode, UnregisterNodeRequest(node_id=node_id))
@@ -114,7 +114,7 @@ class SuperLinkControl:
         from flwr.supercore.fab import Fab
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of what Flower itself uses
+            warnings.simplefilter("ignore", DeprecationWarning)  # about code inside Flower
             content = build_fab_from_disk(app)
         simulation = None
         if simulated_nodes is not None:

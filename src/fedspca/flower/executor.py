@@ -2,11 +2,11 @@
 
 Flower's own node, the SuperNode, starts whatever app its server ships, in a new process for every message, under the
 account that started it. This process stands in its place. It speaks Flower's Fleet protocol with Flower's own client,
-takes the letter out of each message, hands it to the guard, and sends back the guard's reply. The app is never asked
-for, so there is nothing to unpack, import or run. It opens no port, and since it lasts, a message costs no start of a
-process.
+takes the letter out of each message, hands it to the guard, and sends back the guard's reply. It never fetches the app,
+so there is nothing to unpack, import or run. It opens no port. It keeps running, so no process has to start for a
+message.
 
-Whatever is no letter of a study is refused, and reported to the guard, which writes it into the site's log.
+A message that is not a letter of a study is refused and reported to the guard, which writes it into the site's log.
 """
 
 import argparse
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from flwr.proto.message_pb2 import ObjectTree
     from flwr.supercore.run import Run
 
-CONNECTED = "Connected to the study's server as node"  # who starts this process waits for the line
-OBJECTS = 3  # Flower makes a Message, its RecordDict and in that a ConfigRecord of one letter
-# A node asks for messages after a share of the time that none came: rounds follow each other fast, owners take days
-SHARE, SHORTEST, LONGEST = 0.15, 0.15, 1.0  # each question costs the server 10 ms, and it has one core
-FIRST_RETRY = 0.05  # seconds after which an object is asked for again that the other side has not yet sent
+CONNECTED = "Connected to the study's server as node"  # the parent process waits for this line
+OBJECTS = 3  # Flower stores one letter as three objects: Message, RecordDict, ConfigRecord
+# The wait before the next poll is a share of the time since the last message: rounds are fast, owners take days
+SHARE, SHORTEST, LONGEST = 0.15, 0.15, 1.0  # each poll costs the server 10 ms of one core
+FIRST_RETRY = 0.05  # seconds before an object that has not arrived yet is requested again
 REMEMBERED = 100
 LAST_WORDS = 5.0  # seconds in which the server is told that this node leaves
 
@@ -52,7 +52,7 @@ class NotALetter(ValueError):
 
 
 class Fleet(NamedTuple):
-    """What is used of Flower's Fleet protocol. What fetches the app is not among it."""
+    """The parts of Flower's Fleet protocol that are used. The call that fetches the app is not one of them."""
 
     receive: "Callable[[], tuple[Message, ObjectTree] | None]"
     send: "Callable[[Message, ObjectTree, float], tuple[set[str], str]]"
@@ -93,16 +93,16 @@ class Executor:
             if received is None:
                 return False
             self._send(self._reply(*received))
-        except (ObjectPullError, ObjectPushError) as error:  # the coordinator, or this site, broke off in the middle
+        except (ObjectPullError, ObjectPushError) as error:  # the coordinator or this site stopped during the transfer
             log.warning("A message is dropped. %s", error)
-        except RunNotRunningException:  # of Flower's, and no Exception: nobody waits for the reply any more
+        except RunNotRunningException:  # Flower's, not a subclass of Exception: nobody waits for the reply
             log.info("The run is over; its message is dropped.")
         return True
 
     def _received(self) -> "tuple[Message, ObjectTree] | None":
         try:
             return self._fleet.receive()
-        except (ValueError, TypeError, KeyError, IndexError) as error:  # what no server of Flower's would send
+        except (ValueError, TypeError, KeyError, IndexError) as error:  # an honest Flower server does not send this
             self._refuse(f"Flower's server sent a malformed message ({type(error).__name__}). Nothing was run.")
             return None
 
@@ -147,7 +147,7 @@ class Executor:
         return self._objections[number]
 
     def _pulled(self, number: int, tree: "ObjectTree", seconds: float) -> bytes:
-        """The letter: of a message that holds one, only the leaf is asked for."""
+        """Fetch the letter of a message: only the object that holds the letter is requested."""
         from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
         from flwr.supercore.inflatable.inflatable_utils import pull_objects
 
@@ -184,7 +184,7 @@ class Executor:
 
 
 def carry(executor: Executor, stop_asked: threading.Event) -> None:
-    """Answer messages until asked to stop, and ask for the next the less often, the longer none came."""
+    """Answer messages until asked to stop, and poll less often the longer no message has come."""
     last = time.monotonic()
     while not stop_asked.is_set():
         if executor.step():
@@ -198,7 +198,7 @@ def main() -> None:
     """Connect to the study's server and carry letters until told to stop."""
     given = _arguments()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
     try:
         check_flower()
         key = _node_key(given.key)
@@ -210,7 +210,7 @@ def main() -> None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         _connect(given, key, stop_asked)
-    except KeyboardInterrupt:  # Flower's client sends it to itself when the server knows the key no more
+    except KeyboardInterrupt:  # Flower's client raises it when the server no longer knows the key
         sys.exit("The node ended: it was interrupted, or its key is registered no more.")
 
 
@@ -252,7 +252,7 @@ def _node_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def _leave(stop_asked: threading.Event, *_: int | FrameType | None) -> None:
-    """End now, whatever is waited for, but tell the server: else it misses this node for a minute."""
+    """End now, but tell the server first. Otherwise the server waits a minute for this node."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     stop_asked.set()
     threading.Thread(target=_end_soon, daemon=True).start()
@@ -272,7 +272,7 @@ def _end_soon() -> None:
 
 
 def _left(message: "Message") -> float:
-    """The seconds for which somebody waits for an answer."""
+    """The seconds until the deadline of a message."""
     return max(float(message.metadata.created_at + message.metadata.ttl) - time.time(), 1.0)
 
 
@@ -283,7 +283,7 @@ def _letter_in(content: bytes) -> bytes:
     try:
         kind = get_object_type_from_object_content(content)
         letter = ConfigRecord.inflate(content)["bytes"] if kind == "ConfigRecord" else None
-    except Exception as error:  # whatever its bytes bring about
+    except Exception as error:  # malformed bytes may raise anything
         raise NotALetter(f"Flower's server sent a message without a letter ({type(error).__name__}).") from None
     if not isinstance(letter, bytes):
         raise NotALetter(f"Flower's server sent a {_short(kind)} without a letter in bytes.")
@@ -291,7 +291,7 @@ def _letter_in(content: bytes) -> bytes:
 
 
 def _short(text: str) -> str:
-    """A few characters of what the server sent, on their way to a log that a person reads."""
+    """Shorten a text from the server, for a log that people read."""
     return repr(text[:60])
 
 

@@ -1,11 +1,11 @@
 """Let sites reach the Fleet of a SuperLink, and nothing else of it.
 
-A SuperLink serves Fleet, Runtime and Control on one port, and its open-source edition asks nobody who uses Control who
-they are: whoever reaches the port may register keys and run code on the coordinator's machine. So it listens on
-loopback, and this small proxy, which listens to the network with the same certificate, passes on only what is for
-Fleet. Fleet checks the signature of the node's key on every request.
+A SuperLink serves Fleet, Runtime and Control on one port, and its open-source edition does not authenticate the users
+of Control: anyone who reaches the port may register keys and run code on the coordinator's machine. So the SuperLink
+listens on loopback only. This small proxy listens to the network with the same certificate, and passes on only requests
+to Fleet. Fleet checks the signature of the node's key on every request.
 
-Uvicorn and httpx are what Flower itself serves and asks with, so HTTP is read here as it is read there.
+Flower itself uses uvicorn as server and httpx as client. The gateway uses the same two, so both parse HTTP alike.
 """
 
 import argparse
@@ -21,9 +21,9 @@ import uvicorn
 from fedspca.flower.relay import MAX_BYTES
 
 FLEET = re.compile(r"/v1/fleet/[a-z]+(-[a-z]+)*")
-# of one connection, not of the request; `host` and `content-length` are httpx's and uvicorn's to set
+# headers of a connection, not of a request; httpx and uvicorn set `host` and `content-length` themselves
 NOT_PASSED_ON = {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
-FRAMING = 1 << 16  # what Flower adds to a letter
+FRAMING = 1 << 16  # bytes that Flower may add to a letter
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -86,7 +86,7 @@ class _TooLong(Exception):
 
 
 def _length(scope: Scope) -> int:
-    # uvicorn has refused a length that is no number
+    # uvicorn has already refused a length that is not a number
     return max((int(value) for key, value in scope["headers"] if key == b"content-length"), default=0)
 
 
@@ -109,7 +109,7 @@ def main() -> None:
         base_url=f"https://127.0.0.1:{given.superlink_port}",
         verify=ssl.create_default_context(cafile=given.authority),
         timeout=httpx.Timeout(120.0, connect=5.0),
-        trust_env=False,  # a proxy in the environment is not between this process and its neighbour
+        trust_env=False,  # use no proxy for a process on this machine
     )
     uvicorn.run(
         Gateway(client),

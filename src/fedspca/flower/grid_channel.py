@@ -2,9 +2,9 @@
 
 Flower's own ``send_and_receive`` asks for replies every three seconds; a round of sparse PCA takes less than that. So
 letters are pushed, and replies pulled with a short back-off until all are there or the deadline has passed. Each reply
-is pulled by a thread of its own: Flower waits minutes for one whose sender was lost while sending it, and meanwhile
-those of the other sites would expire. What the letters say is opaque here: the layer above checks signatures, rounds
-and shapes, once for all channels.
+is pulled by a thread of its own: if a sender is lost while it sends, Flower waits for minutes, and the replies of the
+other sites would expire meanwhile. This module does not read the letters. The layer above checks signatures, rounds and
+shapes, for all channels.
 """
 
 import time
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 MESSAGE_TYPE = "query.fedspca"
 FIRST_WAIT, LONGEST_WAIT = 0.1, 0.5
-HELLO_DEADLINE = 60.0  # a node polls every three seconds, and a busy machine takes many more to start its app
+HELLO_DEADLINE = 60.0  # seconds; on a busy machine, the app of a simulated site takes long to start
 LONGEST_REASON = 300
-TRIES = 3  # at handing a letter to the server
-DROPPED = "ObjectPushError"  # by name, so that the channel is tested where Flower is not installed
+TRIES = 3  # attempts to hand a letter to the server
+DROPPED = "ObjectPushError"  # by name, so that the channel can be tested without Flower
 
 
 class FlowerChannel:
@@ -37,7 +37,7 @@ class FlowerChannel:
     identify : callable
         Returns the name of the site that signed an answer to ``hello``, or None if the answer proves nothing.
     known : mapping of str to int, optional
-        The nodes of sites that need not be asked who they are. What they sign is checked above all the same.
+        The nodes of sites that need not be asked who they are. The layer above still checks their signatures.
     hello_deadline : float
         Seconds that a site has to answer ``hello``.
 
@@ -63,7 +63,7 @@ class FlowerChannel:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The names of the sites that are connected, sorted. While known ones are missing, it is looked again."""
+        """The names of the sites that are connected, sorted. If known ones are missing, look again."""
         if self._online is None or not self._online.issuperset(self._node_of.values()):
             self.refresh()
         return tuple(sorted(name for name, node in self._node_of.items() if node in (self._online or ())))
@@ -75,7 +75,7 @@ class FlowerChannel:
             answers, _ = self._carry(dict.fromkeys(sorted(strangers), self._hello), deadline or self._hello_deadline)
             for node, answer in sorted(answers.items()):
                 name = self._identify(answer)
-                # a site may come back as another node, but none takes the place of one that is there
+                # a site may come back as another node, but no node may replace a connected one
                 if name is not None and self._node_of.get(name) not in online:
                     self._node_of[name] = node
 
@@ -100,7 +100,7 @@ class FlowerChannel:
         node_of_message, reasons = self._push(letters, deadline)
         answers: dict[int, bytes] = {}
         arrived: SimpleQueue[tuple[str, Message | Exception]] = SimpleQueue()
-        for identifier in node_of_message:  # nobody waits for these threads: one may be held up long after the round
+        for identifier in node_of_message:  # these threads are not joined: one may block long after the round
             Thread(target=self._await, args=(identifier, end, arrived), daemon=True).start()
         while node_of_message:
             try:
@@ -119,7 +119,7 @@ class FlowerChannel:
         try:
             while True:
                 for reply in self._grid.pull_messages([identifier]):
-                    # by the message it answers, not by what the reply says of its sender
+                    # identified by the message it answers, not by the sender that the reply claims
                     if reply.metadata.reply_to_message_id == identifier:
                         arrived.put((identifier, reply))
                         return
@@ -134,7 +134,7 @@ class FlowerChannel:
     def _push(self, letters: Mapping[int, bytes], deadline: float) -> tuple[dict[str, int], dict[int, str]]:
         node_of_message, reasons = {}, {}
         for node, letter in letters.items():
-            # one by one: Flower asks for it when letters are long
+            # one by one, as Flower recommends for long letters
             identifier = self._pushed(letter, node, max(deadline, 0.0) + 1.0)
             if identifier:
                 node_of_message[identifier] = node
@@ -145,8 +145,8 @@ class FlowerChannel:
     def _pushed(self, letter: bytes, node: int, ttl: float) -> str | None:
         """Hand one letter to Flower's server and return its number; None if the server does not take it.
 
-        A busy server may drop a letter half way, and says so. A site answers the same letter only once, so that it is
-        safe to hand it over again.
+        A busy server may drop a letter during the transfer, and reports it. A site answers the same letter only
+        once, so it is safe to send the letter again.
         """
         for _ in range(TRIES):
             try:
@@ -179,6 +179,6 @@ def _sort(reply: "Message", node: int, answers: dict[int, bytes], reasons: dict[
 
 
 def _plain(reason: str | None) -> str:
-    """The end of a reason, where it says what it is about: it is a site's text, on its way to a terminal."""
+    """The end of a site's error text, which holds the cause, made safe for a terminal."""
     line = " ".join((reason or "").split())[-LONGEST_REASON:]
     return "".join(letter for letter in line if letter.isprintable())

@@ -13,16 +13,16 @@ from fedspca.flower.reaching import try_connection
 
 HERE = "connected"  # what is told when letters reach the site
 LOOK = 0.5  # seconds between looks at the node
-PROBE = 15.0  # and between trials whether the server of a connected node can still be reached
-WAIT, LONGEST_WAIT = 2.0, 15.0  # before a node that ended is started again
+PROBE = 15.0  # seconds between checks that a connected node can still reach the server
+WAIT, LONGEST_WAIT = 2.0, 15.0  # seconds before a node that ended is started again
 
 
 class NodeKeeper:
     """Starts a site's node, again whenever it ends.
 
     A node waits for a server that is not there, but ends when its key is not registered, when the certificate is not
-    accepted, and when the SuperLink does not know it any more. One that was killed is let in again only when the
-    SuperLink has missed it for a minute.
+    accepted, and when the SuperLink does not know it any more. A node that was killed is admitted again only after
+    the SuperLink has not heard from it for a minute.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class NodeKeeper:
     address : str
         The study's server, as host:port.
     authority : Path
-        The certificate by which it is known.
+        The certificate that proves the identity of the server.
     tell : callable
-        Told in words whenever it changes whether letters reach the site.
+        Called with a text when the site becomes reachable or unreachable for letters.
     """
 
     def __init__(self, process: Process, address: str, authority: Path, tell: Callable[[str], None]) -> None:
@@ -91,7 +91,7 @@ def _why_ended(log: Path, start: int, trouble: str | None) -> str:
         return trouble
     said = _since(log, start)
     if "Failed to activate SuperNode" in said:
-        # Flower says the same of a key that it does not know and of a node that it still believes to be there
+        # Flower gives the same error for an unknown key and for a node that it believes to be still connected
         if _connected(log, 0):
             return "an earlier connection of this site broke off; the server will let it in again within a minute"
         return "the coordinator has not registered this site's key yet"

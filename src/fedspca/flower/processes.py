@@ -32,9 +32,9 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def rotate(log: Path, limit: int = LONGEST_LOG) -> bool:
-    """Begin a log anew that has grown beyond the limit, also while it is written; what was in it moves to ``.1``.
+    """Empty a log that is larger than the limit, even while a process writes it; the old content moves to ``.1``.
 
-    Logs here are written by appending, so that one which is cut back goes on at its beginning.
+    Logs are opened in append mode, so a process continues at the beginning of the emptied file.
     """
     with contextlib.suppress(OSError):
         if log.stat().st_size > limit:
@@ -58,7 +58,7 @@ class Process:
     home : Path
         Flower's home, under the study's or the site's folder.
     variables : mapping of str to str, optional
-        More of the process's environment.
+        Additional environment variables of the process.
     tied : bool
         Whether its standard input is a pipe that closes when this process ends, however it ends.
     """
@@ -160,7 +160,7 @@ def running(folder: Path, name: str) -> int | None:
         pid, _, started = (Path(folder) / f"{name}.pid").read_text(encoding="ascii").strip().partition(" ")
     except (OSError, UnicodeError):
         return None
-    # the system uses ids again, so the time at which the process started must be the same too
+    # the system reuses process ids, so the start time must be the same too
     return int(pid) if pid.isdigit() and started and started == _started_at(int(pid)) else None
 
 
@@ -169,12 +169,12 @@ def stop(folder: Path, name: str, seconds: float = STOP_SECONDS) -> bool:
     pid = running(folder, name)
     if pid is not None:
         family = [pid, *_descendants(pid)]
-        born = {member: _started_at(member) for member in family}  # an id may be used again while we wait
+        born = {member: _started_at(member) for member in family}  # an id may be reused while we wait
 
         def living() -> list[int]:
             return [member for member in family if _started_at(member) == born[member] != ""]
 
-        # its helpers too: one of them waits until the process is reaped, and nobody here does that
+        # signal its helpers too: one of them waits until the process is reaped, but nothing here reaps it
         _signal(family, signal.SIGTERM)
         if not _until(lambda: not living(), seconds):
             _signal(living(), signal.SIGKILL)
@@ -231,7 +231,7 @@ def tail(path: Path, lines: int = 15) -> str:
 def _started_at(pid: int) -> str:
     """When a process started, as one word; empty if the process is gone or has ended unreaped."""
     try:
-        # what follows the name in brackets, which may itself hold spaces and brackets
+        # the fields after the name in brackets; the name itself may contain spaces and brackets
         state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return "" if state == "Z" else fields[18]
     except (OSError, IndexError):

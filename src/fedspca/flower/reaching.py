@@ -1,7 +1,7 @@
 """Reach the study's server as a site does, or say in words what is wrong.
 
-Hospitals often let machines out only through a forward proxy, which ``HTTPS_PROXY`` and ``NO_PROXY`` name. Flower's
-client goes by them, so what is checked here goes the same way. A password of the proxy is never told.
+In hospitals, machines often reach the internet only through a forward proxy, set by ``HTTPS_PROXY`` and ``NO_PROXY``.
+Flower's client uses these variables, so the checks here use them too. The password of a proxy is never shown.
 """
 
 import base64
@@ -19,7 +19,7 @@ PROXY_PORTS = {"http": 80, "https": 443}
 
 
 class Proxy(NamedTuple):
-    """A forward proxy: where it is, how it is spoken to, and what it is told of who asks."""
+    """A forward proxy: its address, its protocol, and the credentials that it is given."""
 
     scheme: str
     host: str
@@ -35,7 +35,7 @@ class Unreachable(OSError):
 
 
 def proxy_for(host: str, port: int) -> Proxy | None:
-    """The proxy through which this machine reaches a host, by its settings; None if it goes there itself."""
+    """The proxy through which this machine reaches a host, by its settings; None if it connects directly."""
     if _is_loopback(host):
         return None
     proxies = getproxies()

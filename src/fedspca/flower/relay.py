@@ -1,10 +1,10 @@
 """Hand one letter to the guard beside the data and bring back its answer, over a Unix socket.
 
-What talks to the network must not hold the data. So the data, the keys and the policy live in a process of their own,
-the *guard*, which may belong to another account of the operating system. The node (:mod:`fedspca.flower.executor`)
-only carries bytes to it, and reports what came that was no letter, for the guard to write into the site's log.
+The process that talks to the network must not hold the data. So the data, the keys and the policy are in a separate
+process, the *guard*, which may run under another account. The node (:mod:`fedspca.flower.executor`) only carries bytes
+to it. The node also reports messages that are not letters, and the guard writes them to the log.
 
-A frame is one byte that says what it is, the length as eight bytes (big-endian), then as many bytes.
+A frame is one byte for its kind, eight bytes for the length of its content (big-endian), and then the content.
 """
 
 import contextlib
@@ -40,8 +40,8 @@ class Relay:
     Parameters
     ----------
     handle : callable
-        Takes a letter and returns the answer. What it raises is logged here, and only the name of its class travels:
-        a sentence about an error may quote data.
+        Takes a letter and returns the answer. An exception is logged here, and only the name of its class is sent:
+        the text of an exception may quote data.
     socket_path : Path
         Where to listen. Its folder is made with mode 0700 if it is not there.
     max_bytes : int
@@ -51,7 +51,7 @@ class Relay:
     mode : int
         Who may connect: 0600 for this account, 0660 for its group when the node runs under another account.
     reported : callable, optional
-        Told in words of what the node refused, without asking for an answer.
+        Called with a text about what the node refused. No answer is expected.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Relay:
                 connection, _ = self._listener.accept()
             except OSError:
                 if not self._stopping.is_set():
-                    time.sleep(0.1)  # out of file descriptors, say: others may soon be closed
+                    time.sleep(0.1)  # for example, no file descriptor is free; others may soon be closed
                 continue
             if not self._places.acquire(blocking=False):
                 connection.close()
@@ -130,7 +130,7 @@ class Relay:
         try:
             with self._one_at_a_time:
                 answer = self._handle(letter)
-        except RelayError:  # in words that are meant to travel
+        except RelayError:  # its text may be sent
             raise
         except Exception as error:
             log.exception("The guard failed on a letter of %d bytes", len(letter))
@@ -170,7 +170,7 @@ def _ask(socket_path: str | Path, kind: bytes, content: bytes, max_bytes: int, t
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
             connection.connect(str(socket_path))
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have said why before it hung up
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the guard may have sent a reason first
                 _send(connection, kind, content, timeout)
             return _receive(connection, (LETTER,), max_bytes, timeout)[1]
     except TimeoutError:
@@ -196,7 +196,7 @@ def _listen(path: Path, mode: int) -> socket.socket:
 
 
 def _remove_stale(path: Path) -> None:
-    """A guard that was killed leaves its socket behind; one that lives must not lose it."""
+    """Remove the socket that a killed guard left behind, but never the socket of a running guard."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise RelayError(f"{path} is not a socket; it is left as it is, so choose another path")

@@ -1,8 +1,8 @@
-"""Take a run from the SuperLink and lead it from this process, whatever app it is of.
+"""Take a run from the SuperLink and lead it from this process, without loading its app.
 
-Flower would start a process for each run, with the run's token among its arguments, where every account of the machine
-reads it, and load the app into it. Here whoever begins a run takes it: it shows that it can read the study's secret,
-gets the token over the connection, and leads the run with code of its own.
+Flower itself would start a process for each run and load the app into it. The run's token would be among the arguments
+of that process, where every account of the machine can read it. Here, the process that starts a run also takes it: it
+proves that it can read the study's secret, gets the token over the connection, and leads the run with its own code.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ def lead_run(address: str, authority: Path, secret: Path, run_id: int) -> Iterat
 
 
 def _token(address: str, certificate: bytes, secret: bytes, run_id: int) -> str:
-    """The token of the run's task. Tasks of runs that others started are taken too, and left to expire."""
+    """The token of the run's task. Tasks of other runs are taken too, and then expire."""
     from flwr.proto.runtime_pb2 import AcquireTaskRequest
     from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor, SuperExecAuthHttpInterceptor
     from flwr.supercore.retry import make_simple_http_retry_invoker

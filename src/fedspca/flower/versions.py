@@ -1,9 +1,9 @@
-"""Which releases of Flower are supported: what lies beneath its command line changes from one to the next."""
+"""Which releases of Flower are supported: its internal interfaces change with each release."""
 
 import re
 from importlib.metadata import PackageNotFoundError, version
 
-LOWEST, BEYOND = (1, 41), (1, 43)  # the lowest that was tested, and the first that was not
+LOWEST, BEYOND = (1, 41), (1, 43)  # the lowest tested release, and the first untested one
 
 
 class UnsupportedFlower(ImportError):

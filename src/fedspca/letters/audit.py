@@ -1,11 +1,12 @@
-"""What a site let out, for its owner to read later: an append-only log in which every line seals the lines before it.
+"""The record of what left a site, for its owner: an append-only log in which each line has the hash of the one before.
 
-Each line is a JSON object with the hash of the line before it. A line that is changed, removed or put in breaks the
-chain; the last hash is kept in a file of its own, so that lines cut off at the end are missed too. If that file is cut
-back as well, only others can tell: every reply carries the head of the log, and :meth:`Audit.verify` takes such heads.
+Each line is a JSON object with the hash of the line before it. A changed, removed or inserted line breaks the chain.
+The last hash is kept in a separate file, so lines removed at the end are detected too. If that file is changed as well,
+only others can detect it: every reply carries the head of the log, and :meth:`Audit.verify` accepts such heads.
 
-A line is on the disk before what it tells of leaves. One that a loss of power left unfinished told of nothing that
-left: it is set aside in a file beside the log, and the next line says so. Processes that share a log take turns.
+A line is on the disk before the answer that it records leaves the site. So if a power failure leaves a line unfinished,
+its answer did not leave. Such a line is moved to a file beside the log, and the next line says so. Processes that share
+a log take turns.
 """
 
 import hashlib
@@ -70,7 +71,7 @@ class Audit:
                     self._held = False
 
     def add(self, **about: Any) -> str:
-        """Add a line, before what it tells of leaves the site; return the new head."""
+        """Add a line, before the answer that it records leaves the site; return the new head."""
         with self.exclusive():
             if torn := self._refresh() or self._torn:
                 about["torn"] = f"{torn} bytes of an unfinished line were set aside before this one"
@@ -93,7 +94,7 @@ class Audit:
         try:
             with new_file(_head_file(path)) as draft:
                 draft.write_text(str(line["hash"]), encoding="utf-8")
-        except OSError:  # a full disk: what the line tells of does not leave, so the line goes too
+        except OSError:  # a full disk: the recorded answer does not leave, so the line is removed too
             os.truncate(path, before)
             raise
         self._size = size
@@ -115,9 +116,9 @@ class Audit:
         if self._path is None:
             yield from self._lines
         elif self._path.exists():
-            with self._path.open(encoding="utf-8", errors="replace") as file:  # what was altered breaks the chain
+            with self._path.open(encoding="utf-8", errors="replace") as file:  # altered bytes break the chain
                 for number, text in enumerate(file, 1):
-                    if text.endswith("\n"):  # else it is being written, or never was to its end
+                    if text.endswith("\n"):  # otherwise the line is unfinished
                         yield _parsed(self._path, number, text)
 
     def verify(self, heads: Iterable[str] = (), *, own_head: bool = True) -> int:
@@ -126,7 +127,7 @@ class Audit:
         Parameters
         ----------
         heads : iterable of str
-            Heads of this log that others kept: a log without them was cut back.
+            Heads of this log that others kept: if one is missing, lines were removed from the log.
         own_head : bool
             Whether the head that the site keeps beside its log must be there too; a copy of the log comes without it.
         """
@@ -142,7 +143,7 @@ class Audit:
             missing.discard(head)
         if missing:
             raise BrokenLog(f"{self._path or 'The log'}: others hold the head of a line that is not there any more.")
-        # a site that was killed may have written a line and not yet its hash
+        # a killed site may have written a line but not yet the file with its hash
         if own_head and self._path is not None and _kept_head(self._path) not in {before, head}:
             raise BrokenLog(f"{self._path}: lines were removed from its end.")
         return count

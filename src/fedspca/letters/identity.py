@@ -1,7 +1,7 @@
 """Who a message is from: a key pair for each site and for the coordinator, and signatures that others can check.
 
-The keys are ECDSA on P-384, the kind by which Flower knows its nodes too. A site's node has a key of its own, since it
-may run under another account than the guard, which signs.
+The keys are ECDSA keys on P-384, the same kind that Flower uses for its nodes. A site's node has its own key, since the
+node may run under another account than the guard, which signs the letters.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""Which words two machines may say to each other: the protocol's version, and that of the software for people to read.
+"""Whether two machines understand each other: the version of the protocol, and the release for people to read.
 
-The protocol's version changes when letters do, so that an older site would misread a newer coordinator. Releases that
-speak the same one work together. Whoever meets another one says so, and nothing is asked.
+The protocol's version changes when the letters change in a way that an older release would misread. Releases with the
+same protocol version work together. If the versions differ, the machines report it, and no question is asked.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any
 from fedspca._version import __version__
 
 PROTOCOL = 1
-FIRST = 1  # that of letters which do not say
+FIRST = 1  # the version of letters that name none
 SOFTWARE = __version__
 LONGEST = 40
 

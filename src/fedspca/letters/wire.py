@@ -1,11 +1,11 @@
-"""Messages as bytes: what may come from a stranger is checked before any memory is taken, and nothing is unpickled.
+"""Messages as bytes: untrusted input is checked before any memory is allocated, and nothing is unpickled.
 
 A message is a kind, a few plain fields and named arrays. Its bytes are a mark, the length of a JSON header, the header
 (kind, fields, and each array's name, dtype and shape), and the arrays' own bytes, one after the other.
 
 What may never change:
 
-- The same message has the same bytes on every machine: signatures, hashes of questions and journals rest on it.
+- The same message has the same bytes on every machine: signatures, hashes of questions and journals depend on it.
 - Reading never runs anything: there is no pickle, and fields are plain JSON.
 - Lengths, types and shapes are checked against the bytes that are there before memory is taken for them.
 - Bytes that do not begin with ``MARK`` are refused. A new layout gets a new mark, so that old and new never mix.
@@ -32,7 +32,7 @@ DTYPES = ("<f8", "<f4", "<i8", "<u8", "|u1")
 
 
 class WireError(ValueError):
-    """Bytes that are not a message, or too much of one."""
+    """The bytes are not a message, or the message is too long."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Message:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def text(self, name: str, most: int = 1000) -> str:
-        """Return a field that must be a text of at most so many letters."""
+        """Return a field that must be a text of at most ``most`` characters."""
         value = self.fields.get(name)
         if not isinstance(value, str) or len(value) > most:
             raise WireError(f"The field {name!r} of a {self.kind!r} message must be a text of at most {most} letters.")

@@ -1,1 +1,1 @@
-"""The mathematics: numpy and scipy only; no files, no logging, no randomness that was not handed in."""
+"""The mathematics: numpy and scipy only. No files, no logging; the caller supplies every random number."""

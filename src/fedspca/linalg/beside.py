@@ -1,7 +1,7 @@
-"""What stands beside a site's rows, one entry for each row: covariates, and weights. Both stay at the site.
+"""Covariates and weights of a site's rows, one entry for each row. Both stay at the site.
 
-With covariates C (n × p), their joint mean γ and coefficients B (p × d), rows are seen as X − (C − 1γᵀ)B: what is left
-of them once the covariates are known. A weight w counts a row w times: a factor √w on the row in a Gram matrix.
+With covariates C (n × p), their joint mean γ and coefficients B (p × d), the rows X are replaced by X − (C − 1γᵀ)B: the
+part that the covariates do not explain. A row of weight w counts w times; in a Gram matrix the row is multiplied by √w.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Adjustment:
     coefficients: Array
 
     def same_as(self, other: "Adjustment | None") -> bool:
-        """Whether another adjustment is this one."""
+        """Whether another adjustment equals this one."""
         return (
             other is not None
             and np.array_equal(self.mean, other.mean)
@@ -42,12 +42,15 @@ class Beside:
         return self.covariates is not None or self.weights is not None
 
     def part(self, start: int, stop: int) -> "Beside":
-        """Return what stands beside some of the rows."""
+        """Return the covariates and weights of some of the rows."""
         covariates = None if self.covariates is None else self.covariates[start:stop]
         return Beside(covariates, None if self.weights is None else self.weights[start:stop])
 
     def along(self, of: Callable[[Any, "Beside"], Sums]) -> Callable[[Any], Sums]:
-        """Return a function of blocks of rows, to be visited in their order, that is handed what stands beside them."""
+        """Return a function of a block of rows that also receives their covariates and weights.
+
+        Call it on the blocks in the order of the rows.
+        """
         if not self:
             return lambda block: of(block, self)
         at = 0
@@ -81,7 +84,7 @@ class Beside:
         return x if self.weights is None else x * np.sqrt(self.weights)[:, None]
 
     def ones(self, n: int) -> Array:
-        """Return the weights of n rows, one each where there are none."""
+        """Return the weights of n rows; without weights, a vector of ones."""
         return np.ones(n) if self.weights is None else self.weights
 
 

@@ -10,8 +10,8 @@ from fedspca.linalg.sparse_stiefel import NormalEquations
 Array = NDArray[np.float64]
 
 _LENGTHS = tuple(0.3**i for i in range(12))
-_SOLVED = 1e-8  # relative residual of a step's equations, where they are solved by steps
-_DAMPED = 1e-6  # share of the mean curvature with which damping begins
+_SOLVED = 1e-8  # relative residual of the equations of a Newton step, if they are solved iteratively
+_DAMPED = 1e-6  # the first damping, as a share of the mean curvature
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,15 @@ class Certificate:
 def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 100) -> Certificate:
     """Min over symmetric L and ξ in λ∂‖w‖₁ of ‖G − ξ − wL‖_F, with G = 2Sw.
 
-    Zero exactly at the stationary points of −tr(wᵀSw) + λ‖w‖₁ on St(d, r). The best ξ for a given L is closed-form, and
-    what remains is a convex, piecewise quadratic function of the r(r + 1)/2 entries of L: Newton's method, with a
-    search along each step since pieces change, ends in a few. Minimising over L matters: sym(wᵀ(G − λ sign w)) is the
-    minimiser only where every support is full, and for columns of disjoint supports, which leave L free, only the
-    entries off the support fix it.
+    The minimum is zero exactly at the stationary points of −tr(wᵀSw) + λ‖w‖₁ on St(d, r). The best ξ for a given L has
+    a closed form. The rest is a convex, piecewise quadratic function of the r(r + 1)/2 entries of L. Newton's method
+    with a line search minimises it in a few steps. Minimising over L matters: sym(wᵀ(G − λ sign w)) is the minimiser
+    only if every support is full. If columns have disjoint supports, the entries on the support do not determine L;
+    only the entries off the support do.
     """
     lam = np.broadcast_to(np.asarray(lam, dtype=float), (w.shape[1],))
     scale = float(np.linalg.norm(gradient)) or 1.0
-    rows = (w != 0.0).any(axis=1)  # the other rows do not see L: their excess is constant
+    rows = (w != 0.0).any(axis=1)  # the other rows do not depend on L: their excess is constant
     outside = np.maximum(np.abs(gradient[~rows]) - lam, 0.0)
     w, g = w[rows], gradient[rows]
     support, target = w != 0.0, lam * np.sign(w)
@@ -45,12 +45,12 @@ def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 10
 
     multiplier = np.zeros((w.shape[1], w.shape[1]))
     weights = support.astype(float)
-    left = weights * (g - target)  # the first step solves for the support alone
+    left = weights * (g - target)  # the first step uses the entries on the support only
     best, damping = np.inf, 0.0
     for _ in range(max_iter):
         pull = w.T @ left
         step = NormalEquations.at(w, weights, damping=damping).solve(pull + pull.T, rtol=_SOLVED)
-        # any L gives a valid bound: the last digits of the best one buy nothing
+        # any L gives a valid bound: an exact minimiser is not needed
         if damping == 0.0 and float(np.vdot(step, pull)) <= 1e-3 * best < np.inf:
             break
         for t in _LENGTHS:
@@ -61,7 +61,7 @@ def certify(w: Array, gradient: Array, lam: Array | float, *, max_iter: int = 10
         else:  # only rounding is left
             break
         best, multiplier, left = value, multiplier + t * step, trial
-        # where the support leaves L free, Newton's step is far too long; the pieces beyond hold a shorter one back
+        # where the support does not determine L, Newton's step is far too long; damping shortens it
         damping = max(10.0 * damping, _DAMPED) if t < 1.0 else 0.0
         weights = (support | (left != 0.0)).astype(float)
     residual = np.sqrt(best + float(np.vdot(outside, outside))) / scale

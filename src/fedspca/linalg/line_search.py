@@ -17,9 +17,9 @@ CURVATURE = 0.9  # c2
 
 
 def armijo(value: Callable[[float], float], value0: float, slope0: float, start: float) -> float:
-    """Find θ with φ(θ) ≤ φ(0) + c1 θ φ'(0), halving from ``start``; 0 where rounding leaves no descent."""
+    """Find θ with φ(θ) ≤ φ(0) + c1 θ φ'(0), halving from ``start``; 0 if rounding hides any descent."""
     theta = start
-    # the last digits of φ are noise: near a minimum a step may be right and yet seem to rise by as much
+    # the last digits of φ are rounding error: near a minimum a good step may seem to increase φ by this much
     slack = 4 * np.finfo(float).eps * abs(value0)
     for _ in range(60):
         if value(theta) <= value0 + SUFFICIENT_DECREASE * theta * slope0 + slack:
@@ -31,8 +31,9 @@ def armijo(value: Callable[[float], float], value0: float, slope0: float, start:
 def strong_wolfe(curve: Curve, value0: float, slope0: float, start: float) -> float:
     """Find θ with Armijo's condition and |φ'(θ)| ≤ c2 |φ'(0)|; falls back on Armijo's alone.
 
-    The search of scipy runs on a line; a curve on a manifold, parametrised by its step, is one. Time is measured in
-    units of ``start``, since scipy's first trial is the unit step. Where that one will do, scipy is not asked.
+    The line search of scipy needs a function of one variable: here φ as a function of the step θ along the curve. Steps
+    are measured in units of ``start``, since scipy tries the unit step first. If the unit step satisfies the
+    conditions, scipy is not called.
     """
     first, slope1 = curve(start)
     if first <= value0 + SUFFICIENT_DECREASE * start * slope0 and abs(slope1) <= -CURVATURE * slope0:
@@ -52,7 +53,7 @@ def strong_wolfe(curve: Curve, value0: float, slope0: float, start: float) -> fl
         return np.array([at(scaled)[1] * start])
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy warns when it finds no step; the fallback answers that
+        warnings.simplefilter("ignore")  # scipy warns when it finds no step; the fallback handles this case
         found = line_search(
             value,
             slope,

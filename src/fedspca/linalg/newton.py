@@ -12,7 +12,7 @@ from fedspca.linalg.sparse_stiefel import Tangent, retract
 Array = NDArray[np.float64]
 
 _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
-_SHRUNK = 0.03  # share of the trust radius that is left where none of them descends
+_SHRUNK = 0.03  # the trust radius is multiplied by this if none of these lengths descends
 DUST = 1e-9  # an entry this small is a zero that rounding has missed, and would demand an exact sign of its gradient
 
 
@@ -33,7 +33,10 @@ class Surrogate:
         return self.trial(w)[0]
 
     def trial(self, w: Array) -> tuple[float, HalfWay]:
-        """The surrogate at w, and the half-way product of its gradient, so that a rejected point costs half."""
+        """The surrogate at w, and the half-way product of its gradient.
+
+        A rejected point then costs only half as much.
+        """
         energy, signed = self.quadratic.inner(w)
         return -energy - 2.0 * float(np.vdot(self.linear, w)) + float(self.lam @ np.abs(w).sum(axis=0)), signed
 
@@ -55,7 +58,7 @@ class Polished(NamedTuple):
 def descend(p: Surrogate, z: Array, value: float, slack: float = 0.0) -> tuple[Array, float, HalfWay] | None:
     """Retract z on its own support: the point, its value, its half-way product.
 
-    None unless the objective falls (or, near convergence, stays to rounding).
+    None unless the objective decreases (or, near convergence, stays the same up to rounding).
     """
     w = retract(np.where(np.abs(z) > DUST, z, 0.0))
     if w is None:
@@ -77,10 +80,10 @@ def polish(
 ) -> Polished:
     """Riemannian trust-region Newton on the fixed support and, where lam > 0, signs: there the objective is smooth.
 
-    Entries may leave the support (those whose sign would flip), none may enter: that is the proximal step's work.
+    Entries whose sign would flip leave the support. No entry enters the support here; the proximal step does that.
     """
     radius, multiplier = min(radius, 0.5 * float(np.sqrt(w.shape[1]))), None
-    rough = tol > 1e-4  # a rough solve ranks starts: it needs the saddles escaped, not the last digits
+    rough = tol > 1e-4  # a rough solve only ranks starts: it has to leave saddle points, but needs few digits
     max_newton, max_cg = (min(max_newton, 2), 12) if rough else (max_newton, 40)
     scale = 2.0 * float(np.linalg.norm(half)) or 1.0
     keep = np.flatnonzero(w.any(axis=1))
@@ -117,7 +120,7 @@ def polish(
 def _backtrack(
     p: Surrogate, w: Array, move: Array, value: float, slack: float, keep_signs: bool
 ) -> tuple[tuple[Array, float, HalfWay] | None, float]:
-    """The longest of three steps along a move that descends, and its length; flipped entries are set to zero."""
+    """The longest of three steps that decreases the objective, and its length; entries that change sign become zero."""
     for length in _LENGTHS:
         z = w + length * move
         if keep_signs:
@@ -139,8 +142,8 @@ def _newton_direction(
 ) -> tuple[Array, bool]:
     """Argmin over tangent D, ``||D|| <= radius``, of ``<D, D L - 2 Q D> / 2 - <gradient, D>``.
 
-    Steihaug's conjugate gradients; negative curvature (common: a column that has not found its features sits
-    near a saddle) is followed to the boundary. Returns D and whether it is on the boundary.
+    Steihaug's conjugate gradients. Directions of negative curvature are followed to the boundary. They are common: a
+    column that has not found its features yet is near a saddle point. Returns D and whether it is on the boundary.
     """
     x = np.zeros_like(gradient)
     residual = direction = gradient

@@ -2,7 +2,7 @@
 
 For asked columns Q with answers S Q the model ``M = S Q (Q' S Q)^+ Q' S`` satisfies ``M <= S`` in the
 Loewner order and ``M Q = S Q``. It is kept as ``M = F F'`` with F of shape (d, m): neither S nor M is formed.
-What d-sized arrays hold is kept round by round: with many features, stacking them costs as much as a product.
+Arrays with d rows are kept as one block per round: with many features, stacking them costs as much as a product.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,9 +17,9 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Blocks = tuple[Array, ...]
 
-_NEGLIGIBLE = 1e-3  # share of lambda_max(M) below which what M misses makes no better prediction
-_ALL = 1e-10  # share of the trace of S that rounding may leave unexplained
-_NOTHING_NEW = 1e-12  # squared sine of the angle with all asked before, below which a column adds no direction
+_NEGLIGIBLE = 1e-3  # below this share of lambda_max(M), the unexplained part does not improve the prediction
+_ALL = 1e-10  # rounding may leave this share of the trace of S unexplained
+_NOTHING_NEW = 1e-12  # a column adds no direction if the squared sine of its angle with earlier ones is below this
 RANK_TOL = 1e-11  # relative to lambda_max(M): below it (S - M) q is rounding error, and dividing by it poisons F
 
 
@@ -30,11 +30,11 @@ class NystromModel:
     Attributes
     ----------
     factors : tuple of ndarray of shape (d, m_i)
-        F, a block for each round that taught something.
+        F, one block for each round that added new directions.
     gram : ndarray of shape (m, m)
         ``F' F``, kept because its spectrum is that of M.
     asked : tuple of ndarray of shape (d, q_i)
-        Every question, where M and S agree; empty once the predictor is M itself, and has no use for them.
+        All asked columns; M and S agree on them. Empty once the predictor is M itself: it does not need them.
     whitening : ndarray of shape (q, b)
         ``hstack(asked) @ whitening`` is an orthonormal basis of all asked columns.
     trace : float
@@ -69,10 +69,10 @@ def majoriser(model: NystromModel, features: Index | None = None) -> Quadratic:
 
 
 def predictor(model: NystromModel, features: Index | None = None) -> Quadratic:
-    """``M + tau (I - B B')``: the trace not yet explained, spread evenly over what was never asked.
+    """``M + tau (I - B B')``: the unexplained trace, spread evenly over all directions that were never asked.
 
-    On sparse vectors noise looks isotropic, so this predicts S far better than M does while the model is young. It
-    is no majoriser: keep its points only if the true objective falls.
+    On sparse vectors noise looks isotropic. So this matrix predicts S much better than M does in the first rounds. It
+    gives no majoriser: keep a point found with it only if the true objective decreases.
     """
     tau = _unexplained(model)
     if tau <= _NEGLIGIBLE * _top(model.gram) or not model.asked:
@@ -82,14 +82,14 @@ def predictor(model: NystromModel, features: Index | None = None) -> Quadratic:
 
 
 def _unexplained(model: NystromModel) -> float:
-    """The trace not yet explained, for each direction never asked."""
+    """The unexplained trace, divided by the number of directions that were never asked."""
     missing = max(model.trace - float(np.trace(model.gram)), 0.0)
     free = model.n_features - model.whitening.shape[1]
     return missing / free if free > 0 else 0.0
 
 
 def known(model: NystromModel) -> bool:
-    """Whether M is all of S, up to rounding: what it misses has no trace."""
+    """Whether M equals S up to rounding: S - M then has trace zero."""
     return model.trace - float(np.trace(model.gram)) <= _ALL * model.trace
 
 
@@ -116,7 +116,7 @@ def expand(model: NystromModel, asked: Array, answer: Array, *, rtol: float = RA
     if not keep.any():
         return model
     new = residual @ (vectors[:, keep] / np.sqrt(values[keep]))
-    del residual  # with many features each of these takes as much as the data
+    del residual  # with many features, each of these arrays is as large as the data
     known = model.factors if model.rank else ()
     gram = _bordered(model.gram, _across(known, new), new.T @ new)
     larger = NystromModel((*known, new), gram, (), model.whitening, model.trace)
@@ -127,17 +127,17 @@ def expand(model: NystromModel, asked: Array, answer: Array, *, rtol: float = RA
 
 
 def captured(model: NystromModel, r: int) -> float:
-    """The variance that M's r leading eigenvectors capture: what dense PCA would, as far as is known."""
+    """The variance that the r leading eigenvectors of M capture: the present estimate for dense PCA."""
     return float(largest_eigenpairs(model.gram, r)[0].sum())
 
 
 def diagonal(model: NystromModel) -> Array:
-    """The diagonal of M: what of each feature's variance it explains."""
+    """The diagonal of M: how much of each feature's variance M explains."""
     return np.asarray(sum(np.einsum("ij,ij->i", block, block) for block in model.factors))
 
 
 def at_most(model: NystromModel, r: int, trace: float) -> float:
-    """What dense PCA captures at most: M's r largest eigenvalues, and all of the trace that M does not explain."""
+    """An upper bound on the variance of dense PCA: the r largest eigenvalues of M plus the unexplained trace."""
     missing = max(trace - float(np.trace(model.gram)), 0.0)
     return min(captured(model, r) + missing, trace) * (1.0 + 1e-12)
 
@@ -180,10 +180,10 @@ def _bordered(gram: Array, cross: Array, corner: Array) -> Array:
 
 
 def _whitened(whitening: Array, cross: Array) -> Array:
-    """The whitening with a further orthonormal block, of which ``cross`` are the inner products with those before.
+    """The whitening after one more orthonormal block; ``cross`` holds its inner products with the earlier blocks.
 
-    It only serves the predictor, whose points are kept only if exact products agree: rounding that a column near the
-    span of the others amplifies does no harm.
+    Only the predictor uses the whitening, and its points are checked by exact products. So amplified rounding errors,
+    from a column near the span of the others, do no harm.
     """
     inside = whitening.T @ cross
     rest = -inside.T @ inside

@@ -1,9 +1,10 @@
 """A site's rows, centred, scaled and deflated, as an operator that is applied and never formed.
 
 With raw rows X (n × d, dense or CSR), mean μ, scale s and removed directions Z, the matrix of the paper is
-A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). Covariates take out of X − 1μᵀ what they explain, and with weights a row counts as
-often as its weight says (:mod:`fedspca.linalg.beside`). X stays as it is and where it is: every figure is a sum over
-blocks of rows, in double precision, which are visited in turn, or on the cluster that holds them.
+A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). If there are covariates, the part of X − 1μᵀ that they explain is subtracted; if
+there are weights, a row of weight w counts w times (:mod:`fedspca.linalg.beside`). X is neither changed nor moved.
+Every result is a sum over blocks of rows, in double precision. The blocks are visited in turn, or on the cluster that
+stores them.
 """
 
 import math
@@ -30,20 +31,20 @@ Sums: TypeAlias = tuple[Array, ...]
 Labels: TypeAlias = NDArray[np.int16]
 P = ParamSpec("P")
 
-BLOCK_BYTES = 2 << 20  # a block in double precision; what is done with it next then finds it in the cache
-BLOCK_ROWS = 256  # of a product: each block adds to all of AᵀAx, and fewer rows would not be worth that
-NARROW = 5  # columns up to which a product goes column by column,
-NARROW_ROWS = 16  # and gains more from a block that stays in the cache meanwhile
-CSR_ROWS = 1 << 16  # the same for sparse rows, which bring little to so many features
-COPY_BYTES = 64 << 20  # the most that a block may take where it has to be converted
-COLUMNS_OF_A_FIT = 100  # about as many does ExactSPCA multiply
-COLUMNS_OF_CONSENSUS = 1000  # hundreds of rounds
-CACHE_BYTES = 32 << 20  # rows beyond this come from memory at every pass
+BLOCK_BYTES = 2 << 20  # size of a block in double precision, so that it stays in the cache for the next operation
+BLOCK_ROWS = 256  # rows of a block in a product: each block updates all of AᵀAx, and fewer rows would not pay for it
+NARROW = 5  # a product with at most this many columns is computed column by column
+NARROW_ROWS = 16  # rows of a block in such a product: here it matters more that the block stays in the cache
+CSR_ROWS = 1 << 16  # rows of a block in a product with sparse rows, which have few values each
+COPY_BYTES = 64 << 20  # the largest size of a block that has to be converted
+COLUMNS_OF_A_FIT = 100  # ExactSPCA multiplies about this many columns in one fit
+COLUMNS_OF_CONSENSUS = 1000  # the same for consensus ADMM, with its hundreds of rounds
+CACHE_BYTES = 32 << 20  # rows that take more than this are read from memory at every pass
 GRAM_MAX_FEATURES = 4096  # a Gram matrix of this many features takes 128 MB
 
 
 class RemoteRows(ABC):
-    """Rows that live elsewhere, on a cluster: what is to be summed over them travels there, and only sums come back."""
+    """Rows that are stored on a cluster. The function to be summed is sent there, and only sums come back."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -55,7 +56,7 @@ class RemoteRows(ABC):
 
     @abstractmethod
     def labelled_total(self, of: Callable[[Rows, Labels], Sums], labels: Labels) -> Sums:
-        """Σ of(part, labels of its rows) over the parts, for a label of each row."""
+        """Σ of(part, labels of its rows) over the parts, where every row has a label."""
 
 
 AnyRows: TypeAlias = Rows | RemoteRows
@@ -77,7 +78,7 @@ def total(rows: AnyRows, of: Callable[[Any], Sums], fill: Array | None = None, *
 
 
 def summed_anywhere(sum_over: Callable[Concatenate[Rows, P], Array]) -> Callable[Concatenate[AnyRows, P], Array]:
-    """Let a sum over rows here be formed of rows anywhere: part by part, where they are."""
+    """Extend a sum over local rows to rows stored anywhere: it is computed part by part, where the rows are."""
 
     @wraps(sum_over)
     def anywhere(rows: AnyRows, *args: P.args, **kwargs: P.kwargs) -> Array:
@@ -85,14 +86,14 @@ def summed_anywhere(sum_over: Callable[Concatenate[Rows, P], Array]) -> Callable
             return rows.total(lambda part: (sum_over(part, *args, **kwargs),))[0]
         return sum_over(rows, *args, **kwargs)
 
-    return cast(Callable[Concatenate[AnyRows, P], Array], anywhere)  # wraps() claims the type of what it wraps
+    return cast(Callable[Concatenate[AnyRows, P], Array], anywhere)  # wraps() declares the type of the wrapped function
 
 
 def row_blocks(rows: Rows, fill: Array | None = None, *, least: int = 1) -> Iterator[Rows]:
     """Split the rows into consecutive blocks, dense ones in double precision, that fit the cache.
 
-    Missing values (NaN) take the feature's value of ``fill`` where that is given. ``least`` rows stand together even
-    where they do not fit, unless they would have to be copied and are huge.
+    If ``fill`` is given, it replaces missing values (NaN), feature by feature. A block has at least ``least`` rows,
+    even if they do not fit the cache, unless they would have to be copied and are very large.
     """
     n, d = rows.shape
     dense = isinstance(rows, np.ndarray)
@@ -118,7 +119,7 @@ def filled(block: Any, fill: Array) -> Any:
 def forget_mapped(rows: Any) -> None:
     """Give back the pages of a mapped file, so that one larger than memory is never resident as a whole.
 
-    Only of a map that is read-only: a private one that was written to would lose what was written.
+    This is done for read-only maps only: a private map would lose what was written to it.
     """
     for array in (rows,) if isinstance(rows, np.ndarray) else (rows.data, rows.indices):
         owner: Any = array
@@ -130,7 +131,7 @@ def forget_mapped(rows: Any) -> None:
 
 
 def thin_product(block: Any, x: Array) -> Array:
-    """Multiply a block by a few columns. BLAS packs for a wide product; a narrow one is faster column by column."""
+    """Multiply a block by a few columns. For few columns, one product per column is faster than a matrix product."""
     if not isinstance(block, np.ndarray) or x.shape[1] > NARROW:
         return np.asarray(block @ x)
     columns = np.empty((x.shape[1], block.shape[0]))
@@ -140,7 +141,10 @@ def thin_product(block: Any, x: Array) -> Array:
 
 
 def all_finite(x: NDArray[Any]) -> bool:
-    """Whether no entry is NaN or infinite. Finite squares say so at once; others may only have overflowed."""
+    """Whether no entry is NaN or infinite.
+
+    A finite sum of squares proves it at once. If the sum is not finite, the squares may only have overflowed.
+    """
     return math.isfinite(np.vdot(x, x)) or bool(np.isfinite(x).all())
 
 
@@ -153,7 +157,7 @@ def small_gram_product(a: Array, x: Array) -> Array:
 
 
 def column_sums(rows: AnyRows, *, missing: bool = False, beside: Beside = NOTHING) -> Array:
-    """Σ x by column, in double precision; missing values, where there may be any, add nothing."""
+    """Σ x by column, in double precision. Missing values, if there may be any, add nothing."""
 
     def of(block: Any, part: Beside) -> Sums:
         return (np.asarray(block.sum(axis=0) if part.weights is None else part.weights @ block).ravel(),)
@@ -167,7 +171,7 @@ def missing_counts(rows: AnyRows, beside: Beside = NOTHING) -> Array:
 
 
 def column_counts(block: Any, which: Callable[[Any], NDArray[np.bool_]], part: Beside = NOTHING) -> Array:
-    """How many of the values stored in each column are such ones."""
+    """How many of the values stored in each column satisfy the condition ``which``."""
     if isinstance(block, np.ndarray):
         found = which(block)
         return np.asarray(found.sum(axis=0) if part.weights is None else part.weights @ found, dtype=np.float64)
@@ -184,9 +188,9 @@ def deviations_from(
     beside: Beside = NOTHING,
     adjustment: Adjustment | None = None,
 ) -> tuple[Array, Array]:
-    """Σ(x − μ) and Σ(x − μ)² by column. The mean goes before the square: Σx² − nμ² cancels where means are large.
+    """Σ(x − μ) and Σ(x − μ)² by column. The mean is subtracted first: Σx² − nμ² loses digits if means are large.
 
-    With an adjustment they are of what it leaves of x − μ.
+    With an adjustment, the part of x − μ that covariates explain is subtracted too.
     """
 
     def of(block: Any, part: Beside) -> Sums:
@@ -239,10 +243,10 @@ def covariate_products(
 
 @dataclass(frozen=True)
 class Frame:
-    """The coordinates in which rows are seen: what is subtracted, what it is divided by, which directions are gone.
+    """The coordinates of the rows: what is subtracted, what features are divided by, which directions are removed.
 
-    An infinite scale leaves a feature out: it is zero in every row, exactly. An adjustment is what covariates explain,
-    and is subtracted too.
+    An infinite scale leaves a feature out: the feature is then exactly zero in every row. An adjustment, the part that
+    covariates explain, is subtracted too.
     """
 
     mean: Array
@@ -256,9 +260,9 @@ class Frame:
 
 
 class StandardisedRows:
-    """(X − 1μᵀ − (C − 1γᵀ)B) diag(1/s) as an operator, with its Gram matrix once that has become the cheaper way.
+    """(X − 1μᵀ − (C − 1γᵀ)B) diag(1/s) as an operator; it uses the Gram matrix where that is cheaper.
 
-    Missing values, where there may be any, stand at the mean: they are zero once centred.
+    Missing values, if there may be any, are replaced by the mean: they are zero after centring.
     """
 
     def __init__(
@@ -312,7 +316,7 @@ class StandardisedRows:
 
         least = CSR_ROWS if not _dense(self.rows) else BLOCK_ROWS if x.shape[1] > NARROW else NARROW_ROWS
         product, score_sums, *explained = total(self.rows, along(of), self._fill, least=least)
-        # in place: with many features a copy of the product is as large as the model
+        # in place: with many features, a copy of the product would be as large as the model
         transposed = blas.dger(-1.0, score_sums, self.mean, a=np.ascontiguousarray(product).T, overwrite_a=1)
         product = np.asarray(transposed.T)
         if adjustment is not None:
@@ -324,8 +328,9 @@ class StandardisedRows:
     def error_sums(self, basis: Array) -> tuple[float, float]:
         """Σe and Σe² of the rows' squared errors e = ‖a − (aQ)Qᵀ‖², for orthonormal directions Q.
 
-        Each error is a sum of squares of what is left of a row. ‖a‖² − ‖aQ‖² would cancel, and had to be cut off at
-        zero; then whoever chooses a Q that is not orthonormal would choose which rows count.
+        Each error is a sum of squares of the residual of a row. The difference ‖a‖² − ‖aQ‖² would lose digits, and
+        would have to be set to zero where it is negative. With a Q that is not orthonormal, the sender of Q could then
+        choose which rows count.
         """
 
         def of(block: Any, part: Beside) -> Sums:
@@ -344,17 +349,18 @@ class StandardisedRows:
         return offsets / self.scale
 
     def _left_of(self, dense: Array, part: Beside, basis: Array) -> Array:
-        """Return the squared length of what the directions leave of each row."""
+        """Return the squared norm of each row's residual off the directions."""
         rows = self._standardised(dense, part)
         rows -= (rows @ basis) @ basis.T
         return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
     def _gram_pays(self, columns: int) -> bool:
-        """Whether the d × d Gram matrix is the cheaper way to multiply this many columns in all.
+        """Whether it is cheaper to form the d × d Gram matrix, for this many columns in all.
 
-        A pass with m columns costs 4ndm operations and the Gram about nd² at a better rate; once rows do not fit the
-        cache, a pass with few columns also waits for memory. What was asked before does not enter: a site that restarts
-        gives the same bits. A CSR site is never densified, and a wide one never gains.
+        A pass with m columns costs 4ndm operations. The Gram matrix costs about nd², at a higher speed. If the rows do
+        not fit the cache, a pass with few columns also waits for memory. Earlier questions do not matter: a site that
+        restarts returns the same bits. CSR rows are never made dense, and with many features the Gram matrix never
+        pays.
         """
         if not _dense(self.rows):
             return False
@@ -363,7 +369,7 @@ class StandardisedRows:
         return bool(n >= d and d <= min(worth, GRAM_MAX_FEATURES))
 
     def _copy_pays(self, columns: int) -> bool:
-        """Whether few rows are asked so often that a copy, centred and scaled once, is worth its memory."""
+        """Whether the rows are few and used so often that a centred and scaled copy is worth its memory."""
         few = isinstance(self.rows, np.ndarray) and 8 * self.rows.size <= BLOCK_BYTES
         return few and columns >= COLUMNS_OF_CONSENSUS
 
@@ -389,7 +395,7 @@ class StandardisedRows:
                 if self.adjustment is not None:
                     centred -= part.explained(self.adjustment)
                 centred /= self.scale
-                # half of it: numpy would fill in the other half each time
+                # one triangle only: numpy would fill in the other one each time
                 return (blas.dsyrk(1.0, part.rooted(centred).T),)
 
             upper = np.triu(total(self.rows, self.beside.along(of), self._fill)[0])
@@ -397,13 +403,13 @@ class StandardisedRows:
         return self._gram
 
     def permuted_gram_matrix(self, seed: Sequence[int]) -> Array:
-        """AᵀA after each column's values were permuted by a seeded generator, within stretches of many rows."""
+        """AᵀA after a random permutation of each column, by a seeded generator, within large blocks of rows."""
         stretch = max(1, COPY_BYTES // (8 * self.n_features))
         mean, scale = self.mean, self.scale
 
         def of(block: Any) -> Sums:
             columns = np.concatenate([(dense - mean) / scale for dense in dense_parts(block)]).T
-            # a stretch seeds by its content too: parts of a cluster are visited in no order
+            # the seed also depends on the content of the block: parts of a cluster are visited in no fixed order
             rng = np.random.default_rng([*seed, crc32(np.ascontiguousarray(columns[:, :1]).tobytes())])
             upper = np.triu(blas.dsyrk(1.0, rng.permuted(columns, axis=1)))
             return (upper + np.triu(upper, 1).T,)
@@ -413,7 +419,7 @@ class StandardisedRows:
     def _sparse_gram_matrix(self) -> Array:
         """Σ(x − m)(x − m)ᵀ as Σxxᵀ − GᵀM − MᵀG + MᵀHM, divided by the scales.
 
-        A row is less m = Mᵀd with d = (1, c − γ) and M = (μ, B): what is known of it. G = Σdxᵀ and H = Σddᵀ.
+        From each row its prediction m = Mᵀd is subtracted, with d = (1, c − γ) and M = (μ, B). G = Σdxᵀ and H = Σddᵀ.
         """
         known = self.mean[None] if self.adjustment is None else np.vstack([self.mean, self.adjustment.coefficients])
 
@@ -437,7 +443,10 @@ def _dense(rows: AnyRows) -> bool:
 
 
 def dense_parts(block: Any) -> Iterator[Array]:
-    """Yield a block of rows as dense ones, a few at a time: many sparse rows would be large once they are dense."""
+    """Yield a block of rows as dense arrays, a few rows at a time.
+
+    Many sparse rows would take much memory as dense ones.
+    """
     if isinstance(block, np.ndarray):
         yield block
         return
@@ -447,7 +456,7 @@ def dense_parts(block: Any) -> Iterator[Array]:
 
 
 def dense_parts_beside(block: Any, part: Beside) -> Iterator[tuple[Array, Beside]]:
-    """Yield a block of rows as dense ones, with what stands beside them."""
+    """Yield a block of rows as dense arrays, with their covariates and weights."""
     start = 0
     for dense in dense_parts(block):
         stop = start + dense.shape[0]
@@ -456,7 +465,7 @@ def dense_parts_beside(block: Any, part: Beside) -> Iterator[tuple[Array, Beside
 
 
 class GramOperator(Protocol):
-    """S = AᵀA as an operator: rows that are multiplied in a pass, or a matrix that stands for them."""
+    """S = AᵀA as an operator: multiplied by passes over the rows, or given as a matrix."""
 
     @property
     def n_features(self) -> int:
@@ -471,7 +480,7 @@ class GramOperator(Protocol):
 
 @dataclass(frozen=True)
 class DeflatedRows:
-    """A(I − ZZᵀ) as an operator, for standardised rows A that are known by their Gram operator."""
+    """A(I − ZZᵀ) as an operator, for standardised rows A given by their Gram operator."""
 
     standardised: GramOperator
     removed: Array
@@ -491,7 +500,7 @@ class DeflatedRows:
         d = self.standardised.n_features
         if d <= 2:  # too small for Lanczos
             return float(np.linalg.norm(self.gram_product(np.eye(d)), 2))
-        # fixed, so that a site answers alike each time, and irregular, so that no table is orthogonal to it by design
+        # fixed, so that a site always gives the same answer; irregular, so that no data are orthogonal to it by design
         start = np.cos(0.7 * np.arange(1, d + 1)[:, None] ** 2)
         image = self.gram_product(start)
         if not np.any(image):

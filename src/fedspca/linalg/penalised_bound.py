@@ -1,16 +1,17 @@
-"""How good the l1 problem's best point can be at most: lower bounds on min −tr(wᵀSw) + λ‖w‖₁ over St(d, r).
+"""Lower bounds on the minimum of the l1 problem, min −tr(wᵀSw) + λ‖w‖₁ over St(d, r).
 
 Two bounds hold for every w, and the better of them is returned.
 
-*Thresholds.* Let t_j = ‖w_j‖₁, which lies in [1, √d], and q = Σ t_j². For any ρ ≥ 0 let S_ρ be S with its entries off
-the diagonal drawn towards zero by ρ. Then tr(wᵀSw) ≤ (sum of the r largest eigenvalues of S_ρ) + ρ(q − r), because
-|Σ_{i≠k} U_ik x_i x_k| ≤ ρ(‖x‖₁² − 1) for a unit x and |U| ≤ ρ. The penalty is at least λ p(q), with p(q) the least
-Σ t_j for that q. So q is cut into short intervals, and each takes the ρ that is best for it. With ρ = 0 this is what
-dense PCA explains, less λ r.
+*Thresholds.* Let t_j = ‖w_j‖₁, which lies in [1, √d], and q = Σ t_j². For any ρ ≥ 0 let S_ρ be S with its off-diagonal
+entries soft-thresholded by ρ. Then tr(wᵀSw) ≤ (sum of the r largest eigenvalues of S_ρ) + ρ(q − r), because
+|Σ_{i≠k} U_ik x_i x_k| ≤ ρ(‖x‖₁² − 1) for a unit x and |U| ≤ ρ. The penalty is at least λ p(q), where p(q) is the
+smallest Σ t_j for that q. So the range of q is divided into short intervals, and each interval uses its best ρ. With
+ρ = 0 the bound on tr(wᵀSw) − λ‖w‖₁ is the variance of dense PCA minus λ r.
 
 *Rows*, for one column. At the optimum x let |x_i| = m be the largest entry. Row i of 2Sx − λ sign(x) = 2μx gives μ, and
 the objective is λ‖x‖₁/2 − μ ≥ λ/(2m) + λm/2 − S_ii − Σ_{k≠i} |x_k| (|S_ik|/m − λ/2), where |x_k| ≤ m and
-Σ_{k≠i} x_k² = 1 − m². So m is cut into short intervals. No column of a w with several is below this bound either.
+Σ_{k≠i} x_k² = 1 − m². So the range of m is divided into short intervals. If w has several columns, the bound holds for
+each of them.
 """
 
 from itertools import pairwise
@@ -22,15 +23,15 @@ from fedspca.linalg.small import largest_eigenpairs
 
 Array = NDArray[np.float64]
 
-_THRESHOLDS = 24  # values of rho, each an eigenproblem
-_LARGE = 300  # features beyond which there are fewer of them
+_THRESHOLDS = 24  # number of values of rho; each costs an eigenproblem
+_LARGE = 300  # with more features than this, fewer values are used
 _CELLS = 2000  # intervals of q
 _PEAKS = 60  # intervals of the largest entry m
-_ROUNDING = 1e-12  # relative to the trace and to the penalty: what sums may lose
+_ROUNDING = 1e-12  # rounding error of the sums, relative to the trace and to the penalty
 
 
 def penalised_bound(S: Array, r: int, lam: ArrayLike, *, best: float | None = None) -> float:
-    """A number that ``-tr(w' S w) + sum_j lam_j ||w_j||_1`` is never below, over all w in St(d, r).
+    """A lower bound on ``-tr(w' S w) + sum_j lam_j ||w_j||_1`` over all w in St(d, r).
 
     Parameters
     ----------
@@ -39,11 +40,11 @@ def penalised_bound(S: Array, r: int, lam: ArrayLike, *, best: float | None = No
     lam : float or array-like of shape (r,)
         Not negative.
     best : float, optional
-        The objective at some feasible point: the lower, the fewer norms have to be looked at.
+        The objective at some feasible point. The lower it is, the fewer norms have to be considered.
     """
     weights = np.broadcast_to(np.asarray(lam, dtype=float), (r,))
     least = float(weights.min())
-    # columns of a larger lam pay the difference at least once, as every norm is at least one
+    # a column with a larger lam adds at least the difference, as every norm is at least one
     extra = float((weights - least).sum())
     heaviest = float(np.sort(S.diagonal())[::-1][:r].sum())
     reached = heaviest - r * least if best is None else max(heaviest - r * least, extra - best)
@@ -55,11 +56,11 @@ def penalised_bound(S: Array, r: int, lam: ArrayLike, *, best: float | None = No
 
 
 def _by_thresholds(S: Array, r: int, lam: float, reached: float) -> float:
-    """What ``tr(w' S w) - lam ||w||_1`` is at most, given a value that some w reaches."""
+    """An upper bound on ``tr(w' S w) - lam ||w||_1``, given a value that some w reaches."""
     thresholds, explained = _explained(S, r)
     if lam == 0.0:
         return float(explained[0])
-    # a w that beats what is reached has no larger a norm than this, nor has any of its columns
+    # a w that is better than the value reached has at most this norm, and so has each of its columns
     total = max(min((float(explained[0]) - reached) / lam, r * np.sqrt(len(S))), float(r))
     longest = min(np.sqrt(len(S)), total - (r - 1))
     edges = r + (r * (longest * longest - 1.0)) * np.linspace(0.0, 1.0, _CELLS + 1) ** 2
@@ -80,7 +81,7 @@ def _explained(S: Array, r: int) -> tuple[Array, Array]:
 
 
 def _least_norms(q: Array, r: int, longest: float) -> Array:
-    """The least Σ t_j over 1 ≤ t_j ≤ longest with Σ t_j² = q: as many at the ends as there can be."""
+    """The least Σ t_j over 1 ≤ t_j ≤ longest with Σ t_j² = q. At the minimum, all t_j but one are 1 or longest."""
     span = longest * longest - 1.0
     if span <= 0.0:
         return np.full(len(q), float(r))
@@ -90,7 +91,7 @@ def _least_norms(q: Array, r: int, longest: float) -> Array:
 
 
 def _by_rows(S: Array, lam: float) -> float:
-    """What ``x' S x - lam ||x||_1`` is at most over unit x."""
+    """An upper bound on ``x' S x - lam ||x||_1`` over unit x."""
     d = len(S)
     sizes = np.abs(S - np.diag(S.diagonal()))
     edges = np.geomspace(1.0 / np.sqrt(d), 1.0, _PEAKS + 1)

@@ -13,11 +13,11 @@ from fedspca.linalg.sparse_stiefel import NormalEquations, retract
 
 Array = NDArray[np.float64]
 
-SMALL = 200  # up to this many rows a working set costs more than it saves
-_UNDAMPED = 1e-10  # share of the mean curvature of the dual that is always added to it
-_INEXACT = 1e-3  # relative residual of the equations of a Newton step on the dual, where they are solved by steps
+SMALL = 200  # with at most this many rows, a working set costs more than it saves
+_UNDAMPED = 1e-10  # the least damping, as a share of the mean curvature of the dual
+_INEXACT = 1e-3  # relative residual of the equations of a Newton step on the dual, if solved iteratively
 _LENGTHS = (1.0, 0.4, 0.16, 0.064, 0.0256, 0.01)  # of a Newton step on the dual
-CAREFUL = 1500  # the same with more than six columns, where rows left out at first lead into poorer basins
+CAREFUL = 1500  # the same for more than six columns: there, leaving rows out at first leads to worse local optima
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ def minimise(
 ) -> L1Solution:
     """Argmin over w in St(d, r) of ``-tr(w' Q w) - 2 <C, w> + lam ||w||_1``, a stationary point near ``start``.
 
-    Works on a set of rows that grows by those that violate ``|2 (Q w + C)| <= lam``; rows where w vanishes
-    enter the optimality conditions in no other way.
+    The solver works on a set of rows, and adds the rows that violate ``|2 (Q w + C)| <= lam``. For rows where w is
+    zero, this is the only optimality condition.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ def minimise(
 def _restricted(
     quadratic: Quadratic, rows: NDArray[np.intp] | None, lam: Array, origin: Array, half: Array | None
 ) -> Surrogate:
-    """The surrogate on some rows, all that the origin uses among them where C is not zero."""
+    """The surrogate on some rows. If C is not zero, these include all rows that the origin uses."""
     if rows is not None:
         quadratic, origin, half = quadratic.rows(rows), origin[rows], None if half is None else half[rows]
     return Surrogate(quadratic, np.zeros_like(origin) if half is None else half - quadratic @ origin, lam)
 
 
 def _first_rows(half: Array, lam: Array, start: Array, *, known: bool) -> NDArray[np.intp]:
-    """Rows likely to be non-zero: those of a sparse start, or where the gradient at a dense one is near lam."""
+    """Rows likely to be non-zero: those of a sparse start; for a dense start, those with a gradient near lam."""
     score = (np.abs(half) - 0.4 * lam).max(axis=1)
     chosen = score > 0.0
     used = start.any(axis=1)
@@ -118,7 +118,7 @@ def _solve(p: Surrogate, w: Array, tol: float, max_iter: int, multiplier: Array 
         converged = residual <= tol
         accepted = descend(p, z, value, 1e-12 if residual < 1e-5 else 0.0)
         if converged:
-            # take this last step too: a small entry that z has already dropped would spoil the certificate of w
+            # take this last step too: w may contain a small entry that is zero in z and would spoil the certificate
             w, value = (w, value) if accepted is None else accepted[:2]
             break
         if accepted is None:
@@ -142,7 +142,7 @@ def _first_multiplier(w: Array, half: Array, lam: Array) -> Array:
 
 
 def _steps(multiplier: Array, scale: float, boost: float) -> Array:
-    """Column steps 1 / L_jj: -tr(w' M w) is concave, so only the retraction, whose curvature is L, limits them."""
+    """Column steps 1 / L_jj: -tr(w' M w) is concave, so only the curvature L of the retraction limits them."""
     curvature = np.abs(multiplier).sum(axis=0) - np.abs(np.diag(multiplier)) + np.diag(multiplier)
     return np.asarray(1.0 / (boost * np.maximum(curvature, 0.02 * scale)))
 
@@ -159,10 +159,10 @@ def proximal_point(
 ) -> tuple[Array, Array]:
     """Argmin over z of ``-2 <half, z> + sum_j ||z_j - w_j||^2 / (2 step_j) + lam ||z||_1``, z - w tangent at w.
 
-    The ManPG subproblem (Chen, Ma, So, Zhang 2020), in a metric with one step per column. Its dual has
-    r (r + 1) / 2 unknowns, is concave and once differentiable: semi-smooth Newton, warm-started by the last multiplier.
-    A step is taken if the dual ascends, which some length of it always does, or, where rounding hides that, if z gets
-    nearer to the tangent space.
+    The ManPG subproblem (Chen, Ma, So, Zhang 2020), in a metric with one step per column. Its dual has r (r + 1) / 2
+    unknowns, is concave and once differentiable. It is solved by a semi-smooth Newton method that starts at the last
+    multiplier. A step is accepted if the dual increases; a short enough step always achieves that. If rounding hides
+    the increase, a step is accepted if z gets nearer to the tangent space.
     """
     dual = _Dual(w, w / step + 2.0 * half, lam, step)
     here = dual.at(multiplier)
@@ -182,14 +182,14 @@ def proximal_point(
         else:
             if damping > 1.0:
                 break
-            damping = max(100.0 * damping, 1e-4)  # towards the gradient, along which the dual ascends
+            damping = max(100.0 * damping, 1e-4)  # the step turns towards the gradient, which increases the dual
             continue
         here, damping = there, _UNDAMPED if length == 1.0 else damping
     return here.z, here.multiplier
 
 
 class _DualPoint(NamedTuple):
-    """A multiplier L, the z that is best for it, the value of the dual, and how far z - w is from tangent."""
+    """A multiplier L, the best z for it, the value of the dual, and the distance of z - w from the tangent space."""
 
     multiplier: Array
     z: Array
@@ -210,7 +210,7 @@ class _Dual:
     def at(self, multiplier: Array) -> _DualPoint:
         pull = self.pull - self.w @ multiplier
         z = self.step * soft_threshold(pull, self.lam)
-        # at its minimiser a quadratic plus a norm is minus half the quadratic
+        # at the minimiser, linear term plus norm equals minus twice the quadratic term
         value = -0.5 * float(np.vdot(z, z / self.step)) - float(np.trace(multiplier))
         excess = self.w.T @ z
         excess = excess + excess.T

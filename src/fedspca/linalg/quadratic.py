@@ -1,4 +1,4 @@
-"""Symmetric matrices that stand for S: a thin factor over all features, a dense block over a few of them."""
+"""Symmetric matrices that replace S: a thin factor over all features, or a dense block over a few of them."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,15 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 HalfWay = Array
 
-_DENSE_ANYWAY = 64  # rows up to which calls cost more than arithmetic, so that one product beats two
+_DENSE_ANYWAY = 64  # with at most this many rows, calls cost more than arithmetic: one product is faster than two
 
 
 @dataclass(frozen=True)
 class Quadratic:
-    """The symmetric matrix ``factor @ diag(signs) @ factor.T``, never formed; without signs they are all +1.
+    """The symmetric matrix ``factor @ diag(signs) @ factor.T``, never formed; without ``signs``, all signs are +1.
 
-    It stands for itself plus ``shift * I``, which is a constant on the Stiefel manifold and is left out of products.
+    It represents this matrix plus ``shift * I``. The shift adds a constant on the Stiefel manifold, so products leave
+    it out.
     """
 
     factor: Array
@@ -25,7 +26,7 @@ class Quadratic:
 
     @classmethod
     def difference(cls, plus: Array, minus: Array, shift: float) -> "Quadratic":
-        """``plus @ plus.T - shift * minus @ minus.T``, as one factor: it is read once where two would be in turn."""
+        """``plus @ plus.T - shift * minus @ minus.T``, as one factor, so that a product reads one array and not two."""
         seen = plus.shape[1]
         factor = np.empty((len(plus), seen + minus.shape[1]))
         factor[:, :seen] = plus
@@ -79,13 +80,13 @@ class Quadratic:
         return np.asarray((part if self.signs is None else part * self.signs) @ part.T)
 
     def rows(self, index: Index, *, often: bool = True) -> "Quadratic":
-        """The principal submatrix on the given features: formed where that pays for the products to come."""
+        """The principal submatrix on the given features: formed if that saves time in later products."""
         if self._forming_pays(len(index), often=often):
             return DenseQuadratic(self.block(index), shift=self.shift)
         return Quadratic(self.factor[index], self.signs, self.shift)
 
     def compact(self) -> "Quadratic":
-        """The same, formed where that pays."""
+        """The same matrix, formed if that saves time."""
         if self._forming_pays(self.n_rows, often=True):
             return DenseQuadratic(self._signed(self.factor.T).T @ self.factor.T, shift=self.shift)
         return self
@@ -97,7 +98,7 @@ class Quadratic:
 
 @dataclass(frozen=True)
 class DenseQuadratic(Quadratic):
-    """The same as one dense matrix, over few features; it takes the place of ``factor``."""
+    """The same as one dense matrix over few features; the matrix is stored in ``factor``."""
 
     def __matmul__(self, w: Array) -> Array:
         return self.factor @ w

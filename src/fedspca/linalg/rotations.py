@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_EQUAL = 1e-8  # relative: weights and variances that differ by less are equal, and a rule decides
+_EQUAL = 1e-8  # relative: weights and variances that differ by less count as equal, and a rule decides
 _FEATURES = 1500  # varimax looks only at features with the largest weights: the others hardly change its criterion
 
 
@@ -64,7 +64,7 @@ def canonical_order(w: Array, variances: Array, *, reorder: bool = True) -> tupl
 
 
 def _by_size(w: Array, variances: Array) -> NDArray[np.intp]:
-    """Columns by decreasing variance; those that are equal up to rounding by the first features that they name."""
+    """Columns by decreasing variance. Ties up to rounding are ordered by the first features of the columns."""
     order = np.argsort(-variances, kind="stable")
     steps = np.diff(variances[order]) < -_EQUAL * float(np.abs(variances).max(initial=0.0))
     group = np.concatenate([[0], np.cumsum(steps)])
@@ -75,7 +75,7 @@ def _by_size(w: Array, variances: Array) -> NDArray[np.intp]:
 def turned_pairs(w: Array, n: int) -> list[Array]:
     """Points that differ from w in two columns, turned by 45 degrees: the n pairs whose supports overlap most.
 
-    Columns that share features are those that another rotation could tell apart.
+    Another rotation could separate columns that share features.
     """
     size = np.abs(w)
     first, second = np.triu_indices(w.shape[1], 1)
@@ -91,7 +91,7 @@ def turned_pairs(w: Array, n: int) -> list[Array]:
 def canonical(w: Array, variances: Array, *, reorder: bool = True) -> Array:
     """Put columns in order of decreasing variance, each with its largest entry positive.
 
-    Starts that end in one point up to order and signs then give one answer, whichever of them rounding lets win.
+    Starts that end in the same point, up to order and signs, then give the same answer.
     """
     order, signs = canonical_order(w, variances, reorder=reorder)
     return np.asarray(w[:, order] * signs)

@@ -19,7 +19,7 @@ def smooth_abs(x: Array, mu: float) -> Array:
 
 
 def smooth_norms(x: Array, mu: float) -> Array:
-    """Σ ψ(x) by column: |x|, and what rounding off adds within μ/2 of zero, which is (μ/2 − |x|)²/μ."""
+    """Σ ψ(x) by column, where ψ(x) is |x|, plus (μ/2 − |x|)²/μ within μ/2 of zero."""
     magnitude = np.abs(x)
     inside = np.maximum(mu / 2 - magnitude, 0.0)
     inside *= inside

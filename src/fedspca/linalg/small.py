@@ -1,4 +1,4 @@
-"""Small dense problems straight through LAPACK: at these sizes numpy's wrappers cost more than the work."""
+"""Small dense problems by direct calls to LAPACK: at these sizes numpy's wrappers cost more than the arithmetic."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,9 +6,9 @@ from scipy.linalg import lapack
 
 Array = NDArray[np.float64]
 
-_FAR_APART = 0.1  # sine of the angle between a column and those before it, beyond which squaring costs two digits
+_FAR_APART = 0.1  # if the sine between every column and the earlier ones is above this, squaring costs two digits
 _LIFTS = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)  # shares of the largest diagonal entry
-_APART = 1e-3  # and beyond which it costs six
+_APART = 1e-3  # if that sine is above this, squaring costs six digits
 
 
 def largest_eigenpairs(a: Array, r: int) -> tuple[Array, Array]:
@@ -33,7 +33,7 @@ def eigenpairs(a: Array) -> tuple[Array, Array]:
 def positive_factor(a: Array) -> Array:
     """The upper triangular R with ``a = R' R``, a symmetric and positive definite up to rounding.
 
-    Where rounding has made an eigenvalue negative, the diagonal is lifted until none is.
+    If rounding has made an eigenvalue negative, the diagonal is increased until all are positive.
     """
     factor, info = lapack.dpotrf(a)
     for lift in _LIFTS:
@@ -57,11 +57,12 @@ def inverse_cholesky(a: Array) -> Array:
 
 
 def cholesky_qr(x: Array, *, rough: bool = False) -> Array | None:
-    """Q of ``x = Q R`` with a positive diagonal, by products alone; None where columns are (nearly) dependent.
+    """Q of ``x = Q R`` with a positive diagonal, by matrix products; None if columns are (nearly) dependent.
 
-    Twice a Cholesky factorisation of ``x' x``: the second mends what squaring the condition number cost the first, and
-    is left out where that was next to nothing, or, if the result may be ``rough``, no more than six digits.
-    On tall matrices several times faster than Householder's reflections, which pass over x for each column.
+    A Cholesky factorisation of ``x' x``, done twice. The first one squares the condition number and so loses digits;
+    the second one restores them. The second is left out if the loss is small: two digits, or six if the result may be
+    ``rough``. For tall matrices this is several times faster than Householder reflections, which pass over x for each
+    column.
     """
     if x.shape[1] == 0:
         return x

@@ -1,4 +1,4 @@
-"""One sparse column from many starts at once: power steps with soft thresholds, beside columns already there."""
+"""One sparse column from many starts at once: soft-thresholded power steps, given the columns already found."""
 
 from typing import NamedTuple
 
@@ -11,9 +11,9 @@ from fedspca.linalg.shrinkage import soft_threshold
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_SAME = 1e-9  # two columns whose objectives differ by less, relative to the larger, are taken for one
+_SAME = 1e-9  # two columns count as the same if their objectives differ by less, relative to the larger
 _SIZES = (2, 3, 5, 8, 13, 21, 34)  # of the clusters from which columns start
-_AFTER, _KEPT = 2, 40  # after so many steps only so many columns, the best, go on
+_AFTER, _KEPT = 2, 40  # after _AFTER steps, only the best _KEPT columns continue
 _ORIGIN = 1e-300
 
 
@@ -25,13 +25,14 @@ class Columns(NamedTuple):
 
 
 def soft_power(quadratic: Quadratic, lam: float, features: Index, beside: Array, *, steps: int) -> Columns:
-    """Argmin over unit x of ``-x' P Q P x + lam ||x||_1``, from each of some features; P projects off ``beside``.
+    """Argmin over unit x of ``-x' P Q P x + lam ||x||_1``, started from each feature; P projects off ``beside``.
 
     The quadratic is concave, so its tangent lies above it, and the minimiser of tangent plus norm on the sphere is the
     normalised ``soft(Q x, lam / 2)`` (Journée, Nesterov, Richtárik, Sepulchre 2010): the objective never rises. Where
     the threshold leaves nothing, the minimiser is the coordinate of largest magnitude. ``beside`` is orthonormal.
 
-    A feature alone may be stationary where a few like it together are better, so each starts with its best cluster.
+    A single feature may be a stationary point although a cluster of similar features is better. So each start is the
+    best cluster of a feature.
     """
     x, image = _clusters(quadratic, lam, features, beside)
     for step in range(steps):
@@ -46,7 +47,7 @@ def soft_power(quadratic: Quadratic, lam: float, features: Index, beside: Array,
 
 
 def _clusters(quadratic: Quadratic, lam: float, features: Index, beside: Array) -> tuple[Array, Array]:
-    """For each feature the best of: its column of ``P Q P`` cut off at m entries, for several m. And its image."""
+    """For each feature the best of: its column of ``P Q P`` truncated to m entries, for several m. Also its image."""
     d, n = quadratic.n_rows, len(features)
     single = np.zeros((d, n))
     single[features, np.arange(n)] = 1.0

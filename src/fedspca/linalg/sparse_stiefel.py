@@ -2,8 +2,8 @@
 
 For a support ``T`` (a 0/1 matrix of shape (d, r)) the set is ``{w : w.T @ w = I, w = T * w}``.
 The normal space at ``w`` is ``{T * (w @ L) : L symmetric}``; every projection below solves one linear
-system in the r (r + 1) / 2 free entries of ``L``, whatever d is: by a factorisation for few columns, by conjugate
-gradients, whose cost grows as r^2, for many.
+system in the r (r + 1) / 2 free entries of ``L``, independently of d. For few columns a factorisation solves it; for
+many columns, conjugate gradients, whose cost per step grows as r^2.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Index = NDArray[np.intp]
 
-_FEW = 4  # columns up to which one product assembles the normal matrix faster than a gather
+_FEW = 4  # with at most this many columns, one product assembles the normal matrix faster than indexing
 _RIDGE = 1e-14  # disjoint supports make a constraint vacuous: its row of the normal matrix is zero
 _UNSEEN = 1e-15  # share of the largest diagonal entry below which a constraint counts as vacuous
-_CHORD = 0.05  # share of the excess that a step may leave for the next one to use its factorisation again
-_HALTING, _PATIENCE = 0.5, 2  # a step that leaves more of the excess has not helped; so many in a row end a retraction
-_DIRECT = 20  # columns up to which factoring the normal matrix is faster than steps
-_EXACT = 1e-12  # relative residual at which steps have solved as well as a factorisation would
+_CHORD = 0.05  # if a step leaves less than this share of the excess, the next step reuses its factorisation
+_HALTING, _PATIENCE = 0.5, 2  # a step that leaves more of the excess failed; too many failures end a retraction
+_DIRECT = 20  # with at most this many columns, factoring the normal matrix is faster than iterating
+_EXACT = 1e-12  # relative residual at which iterations are as accurate as a factorisation
 _STEPS = 100  # of conjugate gradients, at most
 _NOTHING = np.zeros(0)
 
@@ -85,15 +85,15 @@ def normal_matrix(w: Array, mask: Array, pairs: Index) -> Array:
 class NormalEquations:
     """The symmetric L with ``Z + Z' + damping * L = rhs`` for ``Z = w' (mask * (w L))``: least-norm corrections.
 
-    A pair of columns whose supports do not meet has no equation, and its entry of L is zero. Up to ``_DIRECT`` columns
-    the r (r + 1) / 2 unknowns are solved for by a factorisation. Beyond, that would cost O(r^6); conjugate gradients
-    cost two products with w a step, and w is so near to orthonormal that few steps do.
+    A pair of columns with disjoint supports has no equation, and its entry of L is zero. Up to ``_DIRECT`` columns the
+    r (r + 1) / 2 unknowns are solved for by a factorisation. For more columns that would cost O(r^6). Conjugate
+    gradients cost two products with w per step, and w is so near to orthonormal that few steps are enough.
     """
 
     w: Array
     mask: Array
     damping: float
-    pairs: Index | None  # those that have an equation, and the factor of their normal matrix, where that is formed
+    pairs: Index | None  # the pairs that have an equation, if the normal matrix is formed; then its factor
     factor: Array
     scaling: Array  # r x r: the inverse of the diagonal, zero where there is no equation
 
@@ -113,12 +113,12 @@ class NormalEquations:
         tables = _pair_tables(r)
         pairs = np.flatnonzero(seen.take(tables.upper))
         normal = normal_matrix(w, mask, pairs)
-        # the unknowns are the entries of L, but for half those on its diagonal
+        # the unknowns are the entries of L above the diagonal, and half of those on it
         normal.flat[:: len(normal) + 1] += (damping * mean + _RIDGE * largest) * tables.double.take(tables.upper[pairs])
         return cls(w, mask, 0.0, pairs, positive_factor(normal), _NOTHING)
 
     def solve(self, rhs: Array, *, rtol: float = _EXACT) -> Array:
-        """L for a symmetric right-hand side, to a relative residual where it is found by steps."""
+        """L for a symmetric right-hand side; ``rtol`` is the relative residual of an iterative solution."""
         if self.pairs is None:
             return self._by_steps(rhs, rtol)
         if not len(self.pairs):
@@ -185,9 +185,9 @@ class Tangent:
 def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter: int = 24) -> Array | None:
     """Argmin ``||w - z||_F`` (to second order) over orthonormal w with the support of z.
 
-    Gauss-Newton on ``w.T w = I`` with least-norm corrections ``mask * (w L)``: it converges fast, and an
-    exact zero stays an exact zero, which no QR or polar factor can promise. Returns None where the support
-    admits no orthonormal matrix near z.
+    Gauss-Newton on ``w.T w = I`` with least-norm corrections ``mask * (w L)``: it converges fast, and an exact zero
+    stays an exact zero. A QR or polar factor does not guarantee that. Returns None if the support admits no orthonormal
+    matrix near z.
     """
     norms = np.sqrt(np.einsum("ij,ij->j", z, z))
     if not float(norms.min()) > 0.0:
@@ -204,12 +204,12 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
         if size <= tol or (size <= 1e3 * tol and size >= 0.5 * previous):
             return w
         stuck = stuck + 1 if size > _HALTING * previous else 0
-        if not size <= 1e3 or stuck > _PATIENCE:  # not a number, diverging, or there is no such matrix
+        if not size <= 1e3 or stuck > _PATIENCE:  # NaN, divergence, or no such matrix exists
             return None
         if equations is None or size > _CHORD * previous:
             equations = NormalEquations.at(w, support)
         previous = size
-        # a step need not be more exact than the next one, whose excess is the square of this one
+        # the next step starts at about the square of this excess: more accuracy than that is not needed
         w = w - support * (w @ equations.solve(excess, rtol=max(0.1 * min(size, 0.1), 0.1 * tol / size)))
     return w if float(np.abs(w.T @ w - eye).max()) <= 1e-10 else None
 
@@ -220,7 +220,7 @@ def _retract_pair(w: Array, support: Array | Mask) -> Array | None:
     On the features c that both may use, ``u - a c v`` and ``v - a c u`` are orthogonal at the smaller root of
     ``s a^2 - (c'u^2 + c'v^2) a + s = 0`` with ``s = u'v``.
     """
-    for _ in range(3):  # where the columns are nearly parallel, what rounding leaves calls for another pass
+    for _ in range(3):  # if the columns are nearly parallel, rounding errors make another pass necessary
         overlap = float(w[:, 0] @ w[:, 1])
         if abs(overlap) <= 1e-15:
             return w
@@ -240,11 +240,11 @@ def _retract_pair(w: Array, support: Array | Mask) -> Array | None:
 def sparse_orthonormalise(
     w: Array, support: Mask, removed: Array, *, tol: float = 1e-13, max_steps: int = 50
 ) -> Array | None:
-    """Find v near w with vᵀv = I and Zᵀv = 0 that is zero outside ``support``; None where there is none nearby.
+    """Find v near w with vᵀv = I and Zᵀv = 0 that is zero outside ``support``; None if there is none nearby.
 
-    A QR or a polar factor would fill the zeros in. Each Newton step instead takes the least-norm Δ on the support that
-    satisfies the linearised constraints, Δ = support ∘ (vΛ + ZΓ) with Λ symmetric, so only r(r + 1)/2 + qr unknowns
-    are solved for and convergence is quadratic.
+    A QR or a polar factor would make the zeros non-zero. Each Newton step instead takes the least-norm Δ on the support
+    that satisfies the linearised constraints, Δ = support ∘ (vΛ + ZΓ) with Λ symmetric, so only r(r + 1)/2 + qr
+    unknowns are solved for and convergence is quadratic.
     """
     v = np.where(support, w, 0.0)
     if not removed.shape[1]:

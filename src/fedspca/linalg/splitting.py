@@ -1,4 +1,4 @@
-"""Many starts of the l1 problem at once, roughly: alternating directions between orthonormal and sparse matrices."""
+"""Rough solutions of the l1 problem from many starts at once, by ADMM between orthonormal and sparse matrices."""
 
 from typing import NamedTuple
 
@@ -28,9 +28,9 @@ class Split(NamedTuple):
 def split(quadratic: Quadratic, lam: Array, starts: Array, *, steps: int, tol: float = 1e-4) -> Split:
     """Argmin over w in St(d, r) of ``-tr(w' Q w) + lam ||z||_1``, z = w, roughly, from each of the starts (n, d, r).
 
-    ADMM (Boyd et al. 2011) on a concave function, of which a step sees the tangent. With one penalty parameter a
-    column, w is the polar factor of ``2 Q w + (z - u) diag(rho)``, because columns have norm one whatever w is; so
-    every step is a product with Q for all starts together, and r x r eigenproblems.
+    ADMM (Boyd et al. 2011). The quadratic is concave, and each step replaces it by its tangent. With one penalty
+    parameter per column, w is the polar factor of ``2 Q w + (z - u) diag(rho)``, because the columns of every w have
+    norm one. So each step costs one product with Q for all starts together, and r x r eigenproblems.
     """
     w, z, dual = starts, starts, np.zeros_like(starts)
     rho = np.ones((len(starts), 1, starts.shape[2]))
@@ -54,9 +54,9 @@ def objectives(quadratic: Quadratic, lam: Array, w: Array) -> Array:
 
 
 def _penalties(w: Array, gradient: Array, lam: Array, rho: Array, dual: Array) -> tuple[Array, Array]:
-    """One parameter a column, its own curvature ``2 w_j' Q w_j``; the dual is scaled by it and changes along.
+    """One penalty parameter per column, its curvature ``2 w_j' Q w_j``; the scaled dual is rescaled with it.
 
-    It is so large that no step thresholds a whole unit column away.
+    The parameter is so large that no step sets a whole unit column to zero.
     """
     curvature = np.einsum("nij,nij->nj", w, gradient)[:, None, :]
     largest = np.maximum(curvature.max(axis=2, keepdims=True), _ORIGIN)
@@ -79,6 +79,6 @@ def orthonormal(x: Array) -> Array:
     transposed = np.swapaxes(x, -1, -2)
     values, vectors = np.linalg.eigh(transposed @ x)
     if not float((values[..., 0] - _DEPENDENT * values[..., -1]).min()) > 0.0:
-        left, _, right = np.linalg.svd(x, full_matrices=False)  # completes what x lacks
+        left, _, right = np.linalg.svd(x, full_matrices=False)  # the SVD completes a basis if x has too low a rank
         return np.asarray(left @ right)
     return np.asarray(x @ ((vectors / np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)))

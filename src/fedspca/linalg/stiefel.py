@@ -72,8 +72,8 @@ def retraction(w: Array, tangent: Array, removed: Array, kind: Retraction = "qr"
 def retraction_velocity(point: Array, direction: Array, factor: Array, removed: Array, kind: Retraction) -> Array:
     """Derivative of the curve θ ↦ R_w(θζ) at ``point`` = XM, for X = w + θζ, ζ = ``direction`` and M = ``factor``.
 
-    Off the point both retractions move as ζM; along it by a skew Ω. QR: Ω = L − Lᵀ with L the strictly lower part of
-    QᵀGζM. Polar, X = PH with M = H⁻¹: ΩH + HΩ = PᵀGζ − (PᵀGζ)ᵀ.
+    Outside the span of the point, the derivative of both retractions is that of ζM; inside the span it is a skew Ω. QR:
+    Ω = L − Lᵀ with L the strictly lower part of QᵀGζM. Polar, X = PH with M = H⁻¹: ΩH + HΩ = PᵀGζ − (PᵀGζ)ᵀ.
     """
     inner = point.T @ project_out(removed, direction)
     if kind == "qr":
@@ -94,7 +94,7 @@ def polar_factor(x: Array, removed: Array) -> Array:
 
 
 def _polar_factor_by_svd(x: Array, removed: Array) -> Array:
-    """Polar factor of an x with nearly or truly dependent columns, for which the eigenproblem is too coarse.
+    """Polar factor of an x with nearly or truly dependent columns, for which the eigenproblem is not accurate enough.
 
     Directions that x lacks are taken from the Householder reflections, which complete any basis orthonormally.
     """

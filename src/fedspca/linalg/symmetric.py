@@ -9,7 +9,7 @@ Array = NDArray[np.float64]
 
 
 def packed_size(d: int) -> int:
-    """How many numbers the upper triangle of a d x d matrix has."""
+    """The number of entries in the upper triangle of a d x d matrix."""
     return d * (d + 1) // 2
 
 
@@ -19,7 +19,7 @@ def pack(matrix: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def unpack(vector: Array) -> Array:
-    """The symmetric matrix that :func:`pack` made a vector of."""
+    """The symmetric matrix from its vector: the inverse of :func:`pack`."""
     d = (math.isqrt(8 * len(vector) + 1) - 1) // 2
     if packed_size(d) != len(vector):
         raise ValueError(f"{len(vector)} numbers are not the upper triangle of a square matrix.")

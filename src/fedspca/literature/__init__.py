@@ -1,7 +1,7 @@
-"""The methods that the paper builds on or compares with, on the same sites and the same sums.
+"""The methods that the paper builds on or compares with, fitted to the same sites by the same sums.
 
-Each is a small file with its citation, in scikit-learn's shape: ``fit(X, sites=…)`` and ``fit_federation``. See
-``docs/literature.md`` for how they compare.
+Each method is one small file that begins with its citation. Each is an estimator as in scikit-learn, with
+``fit(X, sites=…)`` and ``fit_federation``. ``docs/literature.md`` compares them.
 """
 
 from typing import TYPE_CHECKING

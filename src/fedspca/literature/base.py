@@ -1,4 +1,4 @@
-"""What the methods of the literature share: S = AᵀA by sums, and loadings in scikit-learn's shape."""
+"""What the methods of the literature share: S = AᵀA computed by sums over sites, and scikit-learn's interface."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -24,13 +24,13 @@ from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
 
-DEPENDENT = 1e-12  # of the largest singular value: columns that add no direction
+DEPENDENT = 1e-12  # columns are linearly dependent below this share of the largest singular value
 PRODUCTS = "the covariance applied to the directions that the method tries, d numbers each"
 WHOLE = "the whole covariance, d(d + 1)/2 numbers, in one sum"
 
 
 class Covariance:
-    """S = AᵀA of the rows of all sites, by sums. Directions are asked in an orthonormal form, as doors require."""
+    """S = AᵀA of the rows of all sites, by sums. Sites accept only orthonormal directions, so these are sent."""
 
     def __init__(self, rounds: Rounds, moments: Moments) -> None:
         self.rounds, self.moments, self.d = rounds, moments, len(moments.mean)
@@ -61,7 +61,7 @@ class Covariance:
 
 
 class Literature(FederatedSparsePCA):
-    """A method of the literature on ``federation.sum``. ``reveals`` says what a site releases beyond its moments."""
+    """A method of the literature as an estimator. ``reveals`` says what a site releases beyond its moments."""
 
     reveals: ClassVar[str] = PRODUCTS
     tol: float
@@ -94,11 +94,11 @@ class Literature(FederatedSparsePCA):
         return Found(w, captured)
 
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
-        """−tr(WᵀSW): what methods with different penalties have in common."""
+        """−tr(WᵀSW): an objective without penalty, so that methods with different penalties can be compared."""
         return -float(np.trace(captured))
 
     def _settled(self, s: Covariance, step: Callable[[Array], Array], x: Array) -> Array:
-        """X ← step(x) until it moves by less than ``tol`` of its size."""
+        """Repeat x ← step(x) until the relative change of x is at most ``tol``."""
         for _ in range(self.max_rounds):
             before, x = x, step(x)
             if np.linalg.norm(x - before) <= self.tol * max(float(np.linalg.norm(x)), 1e-300):
@@ -111,7 +111,7 @@ class Literature(FederatedSparsePCA):
 
 
 def _of_length_one(w: Array) -> Array:
-    """Loadings of length one, or a ValueError that names one without weights."""
+    """Scale each loading to length one; raise a ValueError that names the first loading without weights."""
     sizes = np.linalg.norm(w, axis=0)
     if not sizes.all():
         empty = int(np.flatnonzero(sizes == 0)[0]) + 1
@@ -120,7 +120,7 @@ def _of_length_one(w: Array) -> Array:
 
 
 def keep_largest(x: Array, k: int) -> Array:
-    """The k entries of largest magnitude of each column; of equal ones the first."""
+    """Keep the k entries of largest magnitude in each column; among equal entries, the first ones."""
     columns = x.reshape(len(x), -1)
     order = np.argsort(-np.abs(columns), axis=0, kind="stable")[:k]
     kept = np.zeros_like(columns)
@@ -129,7 +129,7 @@ def keep_largest(x: Array, k: int) -> Array:
 
 
 def threshold_for(x: Array, k: int) -> Array:
-    """The threshold, for each column, above which k magnitudes are: the (k + 1)-th largest."""
+    """The (k + 1)-th largest magnitude of each column: as a threshold, it keeps the k largest."""
     columns = np.abs(x.reshape(len(x), -1))
     if k >= len(columns):
         return np.zeros(columns.shape[1])
@@ -137,6 +137,6 @@ def threshold_for(x: Array, k: int) -> Array:
 
 
 def sphere(x: Array) -> Array:
-    """X at length one."""
+    """Scale x to length one; a zero x stays zero."""
     size = float(np.linalg.norm(x))
     return x / size if size else x

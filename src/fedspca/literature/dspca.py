@@ -1,7 +1,7 @@
 """Ma (2013), Alternating direction method of multipliers for sparse PCA, JORSC 1: DSPCA by ADMM.
 
-DSPCA (d'Aspremont, El Ghaoui, Jordan and Lanckriet 2007) is max ⟨S, X⟩ − λ‖X‖₁ over X ⪰ 0, tr X = 1: the Fantope of one
-loading, so the ADMM is the same. Further loadings come by deflation.
+DSPCA (d'Aspremont, El Ghaoui, Jordan and Lanckriet 2007) is max ⟨S, X⟩ − λ‖X‖₁ over X ⪰ 0, tr X = 1. This
+set is the Fantope for one loading, so the ADMM of FantopePS applies. Deflation gives the further loadings.
 """
 
 import numpy as np
@@ -15,17 +15,17 @@ Array = NDArray[np.float64]
 
 
 class DSPCA(FantopePS):
-    """The semidefinite relaxation of sparse PCA, one loading after the other, with its dual value as a bound.
+    """The semidefinite relaxation of sparse PCA, one loading after the other, with an upper bound from the dual.
 
     Parameters
     ----------
     n_components, lam, scale, tol, max_rounds, random_state, callbacks, verbose
-        As in :class:`~fedspca.literature.FantopePS`, λ for each loading.
+        As in :class:`~fedspca.literature.FantopePS`. The same λ applies to each loading.
 
     Attributes
     ----------
     dual_value_ : float
-        λ_max(S + U) for a U with |U_ij| ≤ λ: no X of the first problem has a larger ⟨S, X⟩ − λ‖X‖₁.
+        λ_max(S + U) for a U with |U_ij| ≤ λ. It is an upper bound on ⟨S, X⟩ − λ‖X‖₁ for the first loading.
     """
 
     def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:
@@ -40,7 +40,9 @@ class DSPCA(FantopePS):
         return found
 
     def upper_bound(self, n_nonzero: int) -> float:
-        """Bound vᵀSv for any v of length one with so many non-zeros: ‖v‖₁² is at most their number.
+        """Bound vᵀSv from above for every v of length one with ``n_nonzero`` non-zeros.
+
+        The bound uses that ‖v‖₁² is at most the number of non-zeros of v.
 
         Parameters
         ----------
@@ -50,6 +52,6 @@ class DSPCA(FantopePS):
         Returns
         -------
         bound : float
-            ``dual_value_ + λ n_nonzero``, in sums of squares as S is.
+            ``dual_value_ + λ n_nonzero``. Like S, it is a sum of squares, not a variance.
         """
         return self.dual_value_ + float(self.lam) * n_nonzero

@@ -16,27 +16,27 @@ from fedspca.solvers.rounds import Round
 
 Array = NDArray[np.float64]
 
-NOTHING = 1e-6  # a weight of H's eigenvectors that is rounding, beside the largest
+NOTHING = 1e-6  # an eigenvector's weight below this share of its largest weight is a rounding error
 
 
 class FantopePS(Literature):
     """Max ⟨S, H⟩ − λ‖H‖₁ over the Fantope {0 ⪯ H ⪯ I, tr H = r}: a convex relaxation for all r loadings at once.
 
-    Solved by ADMM at the coordinator, on the whole covariance. The loadings are the leading eigenvectors of H.
+    The coordinator solves it by ADMM, on the whole covariance. The loadings are the leading eigenvectors of H.
 
     Parameters
     ----------
     n_components : int, default=2
         How many loadings, r.
     lam : float, default=1.0
-        The weight λ of ‖H‖₁, of the size of covariances (times n − 1).
+        The weight λ of ‖H‖₁. It is compared with the entries of S, which are covariances times n − 1.
     scale, tol, max_rounds, random_state, callbacks, verbose
-        As in :class:`~fedspca.literature.TruncatedPower`; ``max_rounds`` counts steps of the ADMM, which ask nothing.
+        As in :class:`~fedspca.literature.TruncatedPower`; ``max_rounds`` counts ADMM steps, which send no query.
 
     Attributes
     ----------
     projection_ : ndarray of shape (n_features, n_features)
-        H.
+        The solution H.
     dual_value_ : float
         The sum of the r largest eigenvalues of S + U for a U with |U_ij| ≤ λ: an upper bound on the optimum.
     """
@@ -90,7 +90,7 @@ class FantopePS(Literature):
 
 
 class Relaxed(NamedTuple):
-    """A solution H, the dual value that bounds the optimum, and the U of |U_ij| ≤ λ that has it."""
+    """A solution H, the dual value that bounds the optimum, and the U with |U_ij| ≤ λ that gives this value."""
 
     h: Array
     dual_value: float
@@ -98,7 +98,10 @@ class Relaxed(NamedTuple):
 
 
 def fantope_projection(x: Array, r: int) -> Array:
-    """Argmin over 0 ⪯ H ⪯ I, tr H = r of ‖H − x‖: eigenvalues less θ, cut to [0, 1], θ such that they add up to r."""
+    """Argmin over 0 ⪯ H ⪯ I, tr H = r of ‖H − x‖.
+
+    The eigenvalues of x are shifted by −θ and clipped to [0, 1]. θ is such that the results add up to r.
+    """
     values, vectors = np.linalg.eigh((x + x.T) / 2)
 
     def excess(theta: float) -> float:
@@ -111,10 +114,10 @@ def fantope_projection(x: Array, r: int) -> Array:
 
 
 def leading(h: Array, r: int) -> Array:
-    """The r leading eigenvectors of H, turned to a basis that is sparse where H has blocks.
+    """The r leading eigenvectors of H, rotated to a basis that is sparse if H has blocks.
 
-    Rows that H leaves empty stay so. Where the relaxation is tight H is a projection whose eigenvalues are all one,
-    and any basis of their span is as good. The one taken begins with columns of the projection itself.
+    Features whose row of H is zero get no weight. If the relaxation is tight, H is a projection of rank r, and every
+    basis of its range is equally good. A pivoted QR decomposition of the projection chooses a sparse one.
     """
     used = np.flatnonzero(np.diag(h) > 0)
     if len(used) < r:

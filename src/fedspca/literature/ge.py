@@ -1,7 +1,8 @@
 """Ge, Wang, Wang and Liu (2018), Minimax-optimal privacy-preserving sparse PCA in distributed systems, AISTATS.
 
-Truncated power iterations on products with noise: a site shortens its rows, adds its part of the noise to AᵀAv, and
-only the noised sum is seen. Every product is released anew and paid for, so the number of iterations is fixed before.
+Truncated power iterations on noisy products. Each site clips its rows to a maximal length and adds its part of the
+noise to AᵀAv. The coordinator sees only the noisy sum. Every product is a new release that costs privacy budget, so
+the number of iterations is fixed before the fit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,31 +28,31 @@ Array = NDArray[np.float64]
 
 
 class PrivateTruncatedPower(TruncatedPower):
-    """Sparse loadings with (ε, δ)-differential privacy for each row, by truncated power iterations on noised products.
+    """Sparse loadings with (ε, δ)-differential privacy for each row, by truncated power iterations on noisy products.
 
     Parameters
     ----------
     n_components : int, default=1
-        How many loadings; each costs as many iterations.
+        How many loadings. Each takes ``iterations`` products.
     n_nonzero : int, default=10
-        Non-zeros of each.
+        Non-zeros of each loading.
     epsilon, delta : float, default=1.0, 1e-6
-        The budget of the fit, for adding or removing one row. Each site's ledger is charged.
+        The privacy budget of the fit, for adding or removing one row. Each site's ledger records the expense.
     clip : float, default=5.0
-        The length to which rows are shortened, once centred and scaled as stated.
+        Rows are centred by ``centre``, divided by ``unit``, and then shortened to at most this length.
     centre, unit : float or sequence of float, default=0, 1
-        For each feature a typical value and a typical deviation, stated without looking at these rows.
+        A typical value and a typical deviation of each feature. They must not be computed from these rows.
     iterations : int, default=8
         Products for each loading.
     among : int, default=1
-        Under masks: how many sites' noise is certainly in a sum and unknown to everyone.
+        With secure aggregation: the number of sites whose noise is in every sum and is known to nobody else.
     deflation, scale, random_state, callbacks, verbose
         As in :class:`~fedspca.literature.TruncatedPower`.
 
     Attributes
     ----------
     spent_ : dict
-        ε and δ that were spent, and the noise of each release.
+        The ε and δ that were spent, and the noise of each release.
     """
 
     reveals = "the covariance applied to each direction tried, shortened rows, with noise that hides any one row"
@@ -116,7 +117,7 @@ class PrivateTruncatedPower(TruncatedPower):
     def fit_federation(self, federation: Federation) -> Self:
         """Fit over sites that keep a ledger; see :class:`~fedspca.Ledger`."""
         self._validate_params()
-        products = self.n_components * (self.iterations + 1)  # one more for each to deflate, the last for its variance
+        products = self.n_components * (self.iterations + 1)  # and one per loading: to deflate, or for the variances
         privacy = Privacy(
             self.epsilon,
             self.delta,
@@ -139,12 +140,12 @@ class PrivateTruncatedPower(TruncatedPower):
 
 
 class NoisedProducts(PrivateFederation):
-    """Sites whose every product is released anew, with noise; moments are released once."""
+    """Sites that release each product with new noise, and the moments only once."""
 
     _moments: tuple[float, Array, Array] | None = None
 
     def sum(self, query: Query) -> Aggregate:
-        """Answer a solver's question by a release, or from the moments that were released."""
+        """Answer a solver's query by a new release, or from the moments released before."""
         answers: Mapping[str, Callable[[Query], dict[str, Array]]] = {
             "moments": self._sums,
             "deviations": self._deviations,
@@ -158,11 +159,11 @@ class NoisedProducts(PrivateFederation):
         return Aggregate(arrays, self.n_sites, up, down)
 
     def answers_gram(self) -> bool:
-        """Products are all that is released."""
+        """Always false: sites release products, not the whole covariance."""
         return False
 
     def _released_moments(self) -> tuple[float, Array, Array]:
-        """The number of rows, their mean and Σa² by feature, in the stated units."""
+        """The number of rows, and the mean and Σa² of each feature, in the units of ``centre`` and ``unit``."""
         if self._moments is None:
             clip, d = float(self.privacy.clip or 1.0), len(self.feature_names)
             offset, multiplier = OFFSET * clip, self.plan.multipliers["moments"]
@@ -188,7 +189,7 @@ class NoisedProducts(PrivateFederation):
         return {"offsets": rows * shift, "squares": about + rows * shift**2}
 
     def _product(self, query: Query) -> Array:
-        """S times the directions in the solver's frame, from a product in the stated units."""
+        """S times the directions, for the solver's means and scales, from a product in the units of ``unit``."""
         rows, mean, _ = self._released_moments()
         units = self.scale / query.arrays["scale"]
         q, upper = np.linalg.qr(units[:, None] * query.arrays["directions"])
@@ -199,4 +200,4 @@ class NoisedProducts(PrivateFederation):
     def _captured(self, query: Query) -> dict[str, Array]:
         captured = query.arrays["directions"].T @ self._product(query)
         values, vectors = np.linalg.eigh((captured + captured.T) / 2)
-        return {"captured": (vectors * np.maximum(values, 1e-12)) @ vectors.T}  # noise may have made one negative
+        return {"captured": (vectors * np.maximum(values, 1e-12)) @ vectors.T}  # noise may make an eigenvalue negative

@@ -1,8 +1,8 @@
 """Journée, Nesterov, Richtárik and Sepulchre (2010), Generalized power method for sparse PCA, JMLR 11.
 
-The source maximises a convex function over x in the sphere of Rⁿ, n rows, or over X in St(n, r). Rows stay at their
-sites, so what is kept is C = AᵀX (d × r), which one product with S moves on: for X = AV(VᵀSV)^(−1/2), AᵀX is
-SV(VᵀSV)^(−1/2).
+The source maximises a convex function over x on the unit sphere of Rⁿ, for n rows, or over X in St(n, r). Rows stay at
+their sites, so this file does not store X but C = AᵀX (d × r). One product with S updates C: for X = AV(VᵀSV)^(−1/2),
+AᵀX is SV(VᵀSV)^(−1/2).
 """
 
 from collections.abc import Callable, Sequence
@@ -29,24 +29,24 @@ class GPower(Literature):
     - ℓ1: max over X of Σ_j Σ_i [μ_j|aᵢᵀx_j| − γ]₊²
     - ℓ0: max over X of Σ_j Σ_i [(μ_j aᵢᵀx_j)² − γ]₊
 
-    where aᵢ are the columns of A, the features. The loadings are what is left of AᵀX above the threshold.
+    where aᵢ are the columns of A, the features. The loadings are AᵀX after thresholding.
 
     Parameters
     ----------
     n_components : int, default=2
         How many loadings.
     penalty : {"l1", "l0"}, default="l1"
-        Which of the two.
+        The first or the second of these objectives.
     block : bool, default=False
-        All loadings at once, else one by one, with deflation.
+        Find all loadings at once. Otherwise find them one by one, with deflation.
     mu : {"equal", "distinct"}, default="equal"
-        For all at once: μ_j = 1, or μ_j = 1/j, which keeps loadings from turning into each other.
+        With ``block``: μ_j = 1 or μ_j = 1/j. Distinct μ_j fix the rotation of the loadings among themselves.
     gamma : float, optional
-        The penalty γ; it is compared with the norms of features (ℓ1) or their squares (ℓ0).
+        The penalty γ. It is on the scale of the features' norms (ℓ1) or of their squares (ℓ0).
     n_nonzero : int, optional
-        Instead of γ: the non-zeros of each loading, γ being chosen anew in every iteration.
+        Instead of γ: the non-zeros of each loading. Every iteration then chooses its own γ.
     deflation : one of Mackey's, default="orthogonalised"
-        For loadings one by one; see :mod:`fedspca.literature.mackey`.
+        Without ``block``; see :mod:`fedspca.literature.mackey`.
     scale, tol, max_rounds, random_state, callbacks, verbose
         As in :class:`~fedspca.literature.TruncatedPower`.
     """
@@ -109,7 +109,7 @@ class GPower(Literature):
         return self._pattern(c, one)[:, 0]
 
     def _pattern(self, c: Array, weights: Array) -> Array:
-        """V: the gradient's coefficients of the features, zero below the threshold."""
+        """V: the coefficient of each feature in the gradient, which is zero below the threshold."""
         seen = weights * c
         if self.penalty == "l1":
             level = threshold_for(seen, self.n_nonzero) if self.n_nonzero is not None else float(self.gamma or 0.0)
@@ -119,7 +119,7 @@ class GPower(Literature):
 
 
 def moved(product: Callable[[Array], Array], v: Array) -> Array:
-    """AᵀX for X the polar factor of AV: SV(VᵀSV)^(−1/2); directions that V lacks stay zero."""
+    """AᵀX for X the polar factor of AV: SV(VᵀSV)^(−1/2), with a pseudo-inverse if VᵀSV is singular."""
     image = product(v)
     captured = v.T @ image
     values, vectors = np.linalg.eigh((captured + captured.T) / 2)

@@ -1,8 +1,9 @@
 """Grammenos, Mendoza Smith, Crowcroft and Mascolo (2020), Federated principal component analysis, NeurIPS 33.
 
-Each site follows the leading subspace of its own rows block by block, and subspaces are merged up a tree. A merge is
-not a sum. Whoever merges sees ΣVᵀ of each site by itself, which is that site's covariance up to its rank, and no mask
-can hide it. So this method stands outside ``federation.sum``, and no study between institutions runs it.
+Each site estimates the leading subspace of its own rows, block by block. The subspaces are then merged in pairs, along
+a tree. A merge is not a sum. The party that merges sees ΣVᵀ of each single site, which gives a low-rank approximation
+of that site's covariance. Masks cannot hide it. So ``federation.sum`` cannot do the merge, and studies between
+institutions cannot run this method.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 class MergedPCA(Literature):
-    """Dense PCA by merging the sites' own subspaces; streaming, and private on request.
+    """Dense PCA by merging the subspaces of the sites, for streams of rows and, on request, with privacy.
 
     Parameters
     ----------
@@ -35,15 +36,15 @@ class MergedPCA(Literature):
     rank : int, default=10
         How many directions each site keeps and sends.
     block_rows : int, default=50
-        Rows that a site takes in at a time.
+        How many rows a site processes at a time.
     forget : float, default=1.0
-        What is kept of earlier blocks' singular values at each new block; below one, old rows fade.
+        The factor on the singular values of earlier blocks at each new block. Below one, old rows lose weight.
     epsilon : float, optional
-        Differential privacy for each row: a site's subspace is that of its own noised covariance. Rows are then
-        shortened to ``clip`` in the units of the features, which are taken as centred. The ε is for what a site sends
-        to be merged: joint means, and the variance that is told at the end, are exact sums.
+        Differential privacy for each row: a site adds noise to its covariance before it computes the subspace. With
+        ε, rows are shortened to at most ``clip``, in the units of the features, which are assumed to be centred. The ε
+        covers only the subspaces. The joint means, and the variances reported at the end, are exact sums.
     delta, clip : float, default=1e-6, 5.0
-        The δ, and the length.
+        The δ of differential privacy, and the maximal length of a row.
     scale, tol, max_rounds, random_state, callbacks, verbose
         As in :class:`~fedspca.literature.TruncatedPower`.
     """
@@ -91,7 +92,7 @@ class MergedPCA(Literature):
         self.verbose = verbose
 
     def fit_federation(self, federation: Federation) -> Self:
-        """Fit to sites in this process; elsewhere there are only sums, and a merge is none."""
+        """Fit to sites in this process. Other federations give only sums, and a merge is not a sum."""
         if not isinstance(federation, LocalFederation):
             raise FederationError(
                 "Merging needs each site's own subspace, and a federation gives sums only: a merge is not a sum. Use "
@@ -104,13 +105,13 @@ class MergedPCA(Literature):
         sketch = self._private_sketch if self.epsilon is not None else self._sketch
         sketches = [sketch(site, s) for site in self._sites]
         del self._sites
-        while len(sketches) > 1:  # up the tree, two by two
+        while len(sketches) > 1:  # one level of the tree: merge in pairs
             pairs = [sketches[k : k + 2] for k in range(0, len(sketches), 2)]
             sketches = [merged(pair, max(self.rank, r)) for pair in pairs]
         return np.asarray(np.linalg.svd(sketches[0], full_matrices=False)[2][:r].T)
 
     def _sketch(self, site: Site, s: Covariance) -> Array:
-        """ΣVᵀ of a site's rows, block by block."""
+        """ΣVᵀ of a site's rows, computed block by block."""
         frame, sketch, rows_here = s.moments.frame, np.zeros((0, s.d)), site._data.rows
         if isinstance(rows_here, RemoteRows):
             raise InvalidData(f"Site {site.name!r} keeps its rows on a cluster, and MergedPCA takes them in turn.")
@@ -122,7 +123,7 @@ class MergedPCA(Literature):
         return sketch
 
     def _private_sketch(self, site: Site, s: Covariance) -> Array:
-        """ΣVᵀ of the site's covariance with noise that hides any one of its rows."""
+        """ΣVᵀ from the site's noisy covariance, which is differentially private for each row."""
         budget = Budget(float(self.epsilon or 0.0), self.delta)
         noised = Site(site.name, site._data.rows)
         noised.ledger = Ledger(budget)
@@ -133,6 +134,6 @@ class MergedPCA(Literature):
 
 
 def merged(sketches: Sequence[Array], rank: int) -> Array:
-    """ΣVᵀ, to a rank, of rows that are known by theirs."""
+    """ΣVᵀ, truncated to ``rank``, of the stacked rows or sketches."""
     _, values, vectors = np.linalg.svd(np.vstack(sketches), full_matrices=False)
     return np.asarray(values[:rank, None] * vectors[:rank])

@@ -19,9 +19,10 @@ Array = NDArray[np.float64]
 class NonconvexADMM(Literature):
     """Min −½ xᵀSx + λh(z) with x = z and ‖z‖ ≤ 1, for h the ℓ1 norm, SCAD, MCP or a logarithm, by ADMM.
 
-    In the source every agent has a copy x_i of x and the coordinator has z. Given the sum of the sites' covariances the
-    copies coincide, so both steps are taken at the coordinator: x = (ρI − S)⁻¹(ρz − y), then the proximal map of h,
-    shortened to length one where it is longer, then y ← y + ρ(x − z). Further loadings come by deflation.
+    In the source, every agent has a copy x_i of x, and the coordinator has z. Here the coordinator knows the sum of the
+    sites' covariances, so one x is enough and the coordinator takes all steps: x = (ρI − S)⁻¹(ρz − y); then z is the
+    proximal map of h, shortened to length one if it is longer; then y ← y + ρ(x − z). Deflation gives the further
+    loadings.
 
     Parameters
     ----------
@@ -30,9 +31,9 @@ class NonconvexADMM(Literature):
     penalty : {"l1", "scad", "mcp", "log"}, default="mcp"
         The penalty h.
     lam : float, default=1.0
-        Its weight, of the size of Sv.
+        The weight of h. It is compared with the entries of Sx.
     scale, tol, max_rounds, random_state, callbacks, verbose
-        As in :class:`~fedspca.literature.TruncatedPower`; ``max_rounds`` counts steps of the ADMM, which ask nothing.
+        As in :class:`~fedspca.literature.TruncatedPower`; ``max_rounds`` counts ADMM steps, which send no query.
     """
 
     reveals = WHOLE
@@ -69,7 +70,7 @@ class NonconvexADMM(Literature):
         return one_by_one_of(s.whole(), r, lambda matrix: self._one(s, matrix))
 
     def _one(self, s: Covariance, matrix: Array) -> Array:
-        """Run the ADMM from the leading eigenvector, with ρ = 2λ_max: the x-step is then convex."""
+        """Run the ADMM from the leading eigenvector, with ρ = 2λ_max, which makes the x-step convex."""
         values, vectors = np.linalg.eigh(matrix)
         rho = 2.0 * float(values[-1])
         prox = PENALTIES[self.penalty]

@@ -1,7 +1,7 @@
-"""Mackey (2008), Deflation methods for sparse PCA, NIPS 21: what is left of S once a loading was found.
+"""Mackey (2008), Deflation methods for sparse PCA, NIPS 21: how to remove a loading from S.
 
-A sparse loading v is no eigenvector, so Hotelling's deflation may leave a matrix that is not positive semidefinite.
-Each deflation here turns products with S into products with what is left, at the coordinator: no question changes.
+A sparse loading v is not an eigenvector, so Hotelling's deflation may give a matrix that is not positive semidefinite.
+The coordinator computes products with the deflated matrix from products with S. The queries to sites stay the same.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ DEFLATIONS: tuple[Deflation, ...] = ("hotelling", "projection", "schur", "orthog
 
 
 class Deflated:
-    """S_t, where S_0 = S and each loading that is removed makes the next.
+    """S_t, the matrix S after t loadings have been removed; S_0 = S.
 
     - hotelling: S − (vᵀSv) vvᵀ
     - projection: (I − vvᵀ) S (I − vvᵀ)
     - schur: S − Svvᵀ S/(vᵀSv)
-    - orthogonalised: the projection for q, the part of v that is orthogonal to the q before
-    - generalised: the same, for a v that is measured by ‖Bv‖ with B = Π(I − qqᵀ), not by ‖v‖
+    - orthogonalised: the projection with q in place of v; q is the part of v orthogonal to all earlier q
+    - generalised: the same, but the method constrains ‖Bv‖ with B = Π(I − qqᵀ), not ‖v‖
     """
 
     def __init__(self, s: Covariance, kind: Deflation) -> None:
         self._s, self.kind, self.rounds = s, kind, s.rounds
-        self._removed: list[tuple[Array, Array, float]] = []  # v or q, S_t of it, and their inner product
+        self._removed: list[tuple[Array, Array, float]] = []  # v (or q), S_t v, and vᵀS_t v
         self.variances = s.variances()
         self.d = s.d
 
@@ -48,14 +48,14 @@ class Deflated:
         return off(v, self._after(t - 1, off(v, x)))
 
     def metric(self, x: Array) -> Array:
-        """Bx, which is x itself unless the deflation is the generalised one."""
+        """Bx for the generalised deflation, and x for the others."""
         if self.kind == "generalised":
             for q, _, _ in self._removed:
                 x = off(q, x)
         return x
 
     def remove(self, v: Array) -> None:
-        """Take a loading out, at one product."""
+        """Remove a loading, at the cost of one product."""
         if self.kind in ("orthogonalised", "generalised"):
             for q, _, _ in self._removed:
                 v = off(q, v)
@@ -77,7 +77,7 @@ def off(v: Array, x: Array) -> Array:
 
 
 def one_by_one_of(matrix: Array, r: int, solve: Callable[[Array], Array]) -> Array:
-    """The same where S is had whole: orthogonalised deflation of the matrix itself."""
+    """Find r loadings one by one if the whole S is known, by orthogonalised deflation of the matrix itself."""
     found: list[Array] = []
     basis: list[Array] = []
     for _ in range(r):
@@ -91,7 +91,7 @@ def one_by_one_of(matrix: Array, r: int, solve: Callable[[Array], Array]) -> Arr
 
 
 def one_by_one(s: Covariance, r: int, kind: Deflation, solve: Callable[[Deflated], Array]) -> Array:
-    """Find r loadings, each by ``solve`` on what the ones before it left."""
+    """Find r loadings one by one: ``solve`` finds each on S after the earlier ones have been removed."""
     left, found = Deflated(s, kind), []
     for stage in range(r):
         s.rounds.stage = stage

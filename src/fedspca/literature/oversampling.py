@@ -1,8 +1,8 @@
 """Lee, Yeh and Wang (2013), Anomaly detection via online oversampling PCA, IEEE TKDE 25.
 
-A row is copied many times, and the leading direction u turns towards an anomaly more than towards another row. One
-least-squares step of PAST gives the turned direction: βSu + (aᵀu)a, with β = 1/(n·ratio). Su is a sum over the sites;
-the rest is a row's own, so each site scores its rows alone.
+One row is copied many times. The leading direction u then rotates, and it rotates more if the row is an anomaly. One
+least-squares step of PAST gives the new direction ũ: βSu + (aᵀu)a for the row a, with β = 1/(n·ratio). Su is a sum over
+the sites. The rest depends on the row only, so each site can score its own rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 class OversamplingPCA(PAST):
-    """How far one row, copied many times, would turn the leading direction: online oversampling PCA.
+    """Anomaly scores by online oversampling PCA: how far many copies of a row would rotate the leading direction.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class OversamplingPCA(PAST):
         return u
 
     def score_samples(self, X: Any) -> Array:
-        """−(1 − |cos(ũ, u)|) of each row: the lower, the more anomalous, as scikit-learn has it.
+        """−(1 − |cos(ũ, u)|) of each row: lower is more anomalous, as in scikit-learn.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class OversamplingPCA(PAST):
         Returns
         -------
         scores : ndarray of shape (n_samples,)
-            From −1 to 0.
+            The scores, from −1 to 0.
         """
         check_is_fitted(self)
         rows = (np.asarray(self._new_rows(X), dtype=np.float64) - self.mean_) / self.scale_
@@ -81,7 +81,7 @@ class OversamplingPCA(PAST):
 
 
 def oversampling_cosines(rows: Array, u: Array, image: Array, copies: float) -> Array:
-    """|cos| between u and the direction that so many copies of each row turn it to, given Su up to u's sign."""
+    """|cos(ũ, u)| for each row, where ũ is u after adding ``copies`` copies of the row; ``image`` is Su or −Su."""
     image = image if float(u @ image) >= 0 else -image
     inner = rows @ u
     turned_length = np.sqrt(

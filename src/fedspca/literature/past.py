@@ -1,8 +1,8 @@
 """Yang (1995), Projection approximation subspace tracking, IEEE Transactions on Signal Processing 43.
 
-PAST minimises Σ‖x − W Wᵀx‖² with y = Wᵀx taken from the W before, so that each step is least squares: W = SW(WᵀSW)⁻¹.
-FASPCA's approximation is this one. ``fit`` takes the step for all rows of all sites at once, by one product a round;
-``partial_fit`` follows a stream at one place by the source's recursion.
+PAST minimises Σ‖x − W Wᵀx‖². It computes y = Wᵀx with the previous W, so each step is a least-squares problem:
+W ← SW(WᵀSW)⁻¹. FASPCA uses the same approximation. ``fit`` takes the step for all rows of all sites at once, with one
+product per round. ``partial_fit`` follows a stream of rows at one site, by the recursion of the source.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ Array = NDArray[np.float64]
 
 
 class PAST(Literature):
-    """The leading subspace, dense, by projection approximation: over sites by sums, or along a stream.
+    """The leading subspace (dense) by projection approximation, over sites by sums or along a stream of rows.
 
     Parameters
     ----------
     n_components : int, default=2
         The dimension of the subspace.
     forget : float, default=1.0
-        For streams: the weight β of a row beside the one after it.
+        For streams: the weight β of a row relative to the next row.
     scale, tol, max_rounds, random_state, callbacks, verbose
         As in :class:`~fedspca.literature.TruncatedPower`.
     """
@@ -69,7 +69,7 @@ class PAST(Literature):
         return principal_axes(w, s.product(w))
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Follow the subspace along further rows, which are taken as centred, one after the other.
+        """Update the subspace with further rows, one after the other. The rows are assumed to be centred.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ def tracked(w: Array, p: Array, x: Array, forget: float) -> tuple[Array, Array]:
 
 
 def principal_axes(w: Array, image: Array) -> Array:
-    """An orthonormal basis of W's span, turned to its principal axes, given SW."""
+    """The principal axes of the span of W, as an orthonormal basis, given SW."""
     q, upper = np.linalg.qr(w)
     inner = q.T @ np.linalg.solve(upper.T, image.T).T
     return np.asarray(q @ np.linalg.eigh((inner + inner.T) / 2)[1][:, ::-1])

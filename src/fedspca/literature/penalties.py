@@ -12,25 +12,25 @@ from fedspca.linalg.shrinkage import soft_threshold
 
 Array = NDArray[np.float64]
 
-SCAD_A = 3.7  # as Fan and Li advise
+SCAD_A = 3.7  # as Fan and Li recommend
 MCP_B = 2.5
-LOG_E = 0.05  # of the threshold: how sharp the logarithm's corner is
+LOG_E = 0.05  # ε of the logarithmic penalty: the smaller, the sharper its corner at zero
 
 
 def scad(x: Array, t: float) -> Array:
-    """SCAD: soft up to 2t, no shrinkage beyond at, a line between."""
+    """SCAD: a soft threshold up to |x| = 2t, no shrinkage above |x| = at, linear in between."""
     size = np.abs(x)
     middle = ((SCAD_A - 1) * x - np.sign(x) * SCAD_A * t) / (SCAD_A - 2)
     return np.where(size <= 2 * t, soft_threshold(x, t), np.where(size <= SCAD_A * t, middle, x))
 
 
 def mcp(x: Array, t: float) -> Array:
-    """MCP: shrinkage that fades, and none beyond bt."""
+    """MCP: the shrinkage decreases with |x|, and is zero above |x| = bt."""
     return np.where(np.abs(x) <= MCP_B * t, soft_threshold(x, t) / (1 - 1 / MCP_B), x)
 
 
 def log(x: Array, t: float) -> Array:
-    """t·ε log(1 + |z|/ε): zero, or the larger root of (|z| − |x|)(|z| + ε) + tε = 0 where that is lower."""
+    """The logarithm, t·ε log(1 + |z|/ε): z = 0, or the larger root of (|z| − |x|)(|z| + ε) + tε = 0 if it is better."""
     size, e = np.abs(x), LOG_E + 0.0 * x
     inside = (size + e) ** 2 - 4 * t * e
     root = (size - e + np.sqrt(np.maximum(inside, 0.0))) / 2

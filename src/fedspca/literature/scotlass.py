@@ -21,9 +21,9 @@ Array = NDArray[np.float64]
 class SCoTLASS(Literature):
     """Max vᵀSv with ‖v‖₂ ≤ 1 and ‖v‖₁ ≤ t, one loading after the other.
 
-    The source follows a gradient flow. Here each iteration maximises the linear minorant 2⟨Sv, ·⟩, which the soft
-    threshold of Sv does (Witten, Tibshirani and Hastie 2009), so vᵀSv never falls. The source asks that later loadings
-    be orthogonal to earlier ones; here the data are made so (orthogonalised deflation).
+    The source follows a gradient flow. Here each iteration maximises the linear minorant 2⟨Sv, ·⟩. Its maximiser is a
+    soft threshold of Sv (Witten, Tibshirani and Hastie 2009), so vᵀSv never decreases. The source requires later
+    loadings to be orthogonal to earlier ones. Here orthogonalised deflation removes earlier loadings from S instead.
 
     Parameters
     ----------
@@ -70,13 +70,16 @@ class SCoTLASS(Literature):
 
 
 def most_aligned(x: Array, t: float) -> Array:
-    """Argmax over ‖v‖₂ ≤ 1, ‖v‖₁ ≤ t of ⟨x, v⟩: a soft threshold of x at length one, with ‖v‖₁ = t where that binds."""
+    """Argmax over ‖v‖₂ ≤ 1, ‖v‖₁ ≤ t of ⟨x, v⟩: a soft threshold of x, scaled to length one.
+
+    The threshold is zero if x/‖x‖ meets the ℓ1 bound; otherwise it is such that ‖v‖₁ = t.
+    """
     dense = sphere(x)
     if np.abs(dense).sum() <= t:
         return dense
     sizes = -np.sort(-np.abs(x))
     top = int(np.count_nonzero(sizes == sizes[0]))
-    if np.sqrt(top) > t:  # equal largest weights alone have a larger ℓ1 norm: the first of them
+    if np.sqrt(top) > t:  # ties for the largest already exceed the bound: take the first
         v = np.zeros_like(x)
         v[np.argmax(np.abs(x))] = np.sign(x[np.argmax(np.abs(x))])
         return v

@@ -1,6 +1,7 @@
 """Tan, Hu, Yan, Cao, Gong and Wu (2019), Learning sparse PCA with stabilized ADMM on the Stiefel manifold, IEEE TKDE.
 
-What the paper builds on: FSSPCA without its smoothed norm, each local problem by conjugate gradients on the manifold.
+The paper builds on this method. It is FSSPCA without the smoothed norm. Each site solves its local problem by conjugate
+gradients on the manifold.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +29,9 @@ class StabilizedADMM(FSSPCA):
     rho : float or "auto", default="auto"
         Penalty of the augmented Lagrangian.
     init : {"warm", "random"} or array-like, default="warm"
-        A common start, or random ones at each site.
+        A common start, or a random start at each site.
     local_steps, local_tol : int, float, default=50, 1e-3
-        When a site stops in a round.
+        The stopping rule of a site within a round: most steps, and tolerance.
     scale, tol, max_rounds, random_state, callbacks, verbose
         As in :class:`~fedspca.FSSPCA`.
     """
@@ -38,7 +39,7 @@ class StabilizedADMM(FSSPCA):
     reveals: ClassVar[str] = (
         "the local loadings plus the scaled dual variable, d × r numbers a round: a site's covariance"
     )
-    # what FSSPCA has beyond the source
+    # parameters of FSSPCA that the source does not have
     lam1 = 0.0
     mu = 1e-3
     block_sizes = None

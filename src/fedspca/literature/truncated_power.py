@@ -16,24 +16,25 @@ Array = NDArray[np.float64]
 
 
 class TruncatedPower(Literature):
-    """Max vᵀSv with ‖v‖ = 1 and at most k non-zeros: v ← the k largest of Sv, at length one.
+    """Max vᵀSv with ‖v‖ = 1 and at most k non-zeros: v ← the k largest entries of Sv, scaled to length one.
 
-    Each loading starts from the feature of largest variance that is left, and the ones found are deflated.
+    Deflation removes each loading that is found. The next one starts from the feature with the largest remaining
+    variance.
 
     Parameters
     ----------
     n_components : int, default=2
         How many loadings.
     n_nonzero : int, default=10
-        Non-zeros of each.
+        Non-zeros of each loading.
     deflation : {"hotelling", "projection", "schur", "orthogonalised", "generalised"}, default="orthogonalised"
         Mackey's deflations; see :mod:`fedspca.literature.mackey`.
     scale : bool, default=False
         Divide features by their joint standard deviation.
     tol : float, default=1e-10
-        How little a loading moves when it has settled.
+        Stop when the relative change of a loading is at most this.
     max_rounds : int, default=300
-        The most iterations of each loading.
+        The maximal number of iterations for each loading.
     random_state, callbacks, verbose
         As in :class:`~fedspca.ExactSPCA`.
     """
@@ -73,7 +74,7 @@ class TruncatedPower(Literature):
     def _step(self, left: Deflated) -> Callable[[Array], Array]:
         def step(v: Array) -> Array:
             image, measured = left.product(v), left.metric(v)
-            if left.kind == "generalised":  # a step up the quotient vᵀSv/vᵀBv
+            if left.kind == "generalised":  # ascent step on the quotient vᵀSv/vᵀBv
                 quotient = float(v @ image) / float(v @ measured)
                 image = image / quotient + v - measured
             return sphere(keep_largest(image, self.n_nonzero))
@@ -82,7 +83,7 @@ class TruncatedPower(Literature):
 
 
 def heaviest(left: Deflated) -> Array:
-    """The feature of largest variance, alone."""
+    """The unit vector of the feature with the largest remaining variance."""
     v = np.zeros(left.d)
     v[np.argmax(left.variances)] = 1.0
     return v

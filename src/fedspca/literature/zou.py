@@ -1,8 +1,8 @@
 """Zou, Hastie and Tibshirani (2006), Sparse principal component analysis, JCGS 15.
 
-Min over α in St(d, r) and β of Σ‖xᵢ − αβᵀxᵢ‖² + λ Σ‖β_j‖² + Σ λ1‖β_j‖₁, alternating: an elastic net for β, a polar
-factor of Sβ for α. With λ → ∞ (their Section 4, for more features than rows) the elastic net is a soft threshold of
-Sα, so that products with S are all that it takes.
+Min over α in St(d, r) and β of Σ‖xᵢ − αβᵀxᵢ‖² + λ Σ‖β_j‖² + Σ λ1‖β_j‖₁, alternating: an elastic net gives β,
+and the polar factor of Sβ gives α. For λ → ∞ (their Section 4, for more features than rows), the elastic net becomes a
+soft threshold of Sα, so the method needs only products with S.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from fedspca.solvers.warm_start import leading_subspace
 
 Array = NDArray[np.float64]
 
-INNER = 5000  # the most steps of one elastic net
+INNER = 5000  # maximal number of steps for one elastic net
 
 
 class ElasticNetSPCA(Literature):
@@ -31,7 +31,7 @@ class ElasticNetSPCA(Literature):
     n_components : int, default=2
         How many loadings.
     lam : float or "infinite", default="infinite"
-        The ridge λ. A number asks for the whole covariance, once; "infinite" asks for products.
+        The ridge penalty λ. With a number, sites send the whole covariance, once; with "infinite", products.
     lam1 : float, optional
         The lasso's weight λ1.
     n_nonzero : int, optional
@@ -89,7 +89,7 @@ class ElasticNetSPCA(Literature):
         level = threshold_for(image, self.n_nonzero) if self.n_nonzero is not None else float(self.lam1 or 0.0) / 2
         beta = soft_threshold(image, level)
         sizes = np.linalg.norm(beta, axis=0)
-        return np.asarray(beta / np.where(sizes > 0, sizes, 1.0))  # α does not see their lengths
+        return np.asarray(beta / np.where(sizes > 0, sizes, 1.0))  # α does not depend on the lengths
 
     def _elastic_net(self, s: Array, alpha: Array, beta: Array) -> Array:
         """Argmin over β of (α − β)ᵀS(α − β) + λ‖β‖² + λ1‖β‖₁, by accelerated proximal gradient steps."""

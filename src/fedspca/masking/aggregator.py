@@ -69,13 +69,13 @@ def unmasked(
     total : ndarray
         The sum of the masked vectors of ``survivors``. It is changed in place.
     segments : list of Segment
-        Where each term stands in it.
+        The position of each term in the vector.
     ready : RoundSecrets
         What the sites shared before the round.
     survivors : list of str
         The sites that answered.
     shares : mapping of str to ndarray
-        For each site that helps, its share of the secret of every site of the round.
+        For each site that helps to unmask, its share of the secret of every site of the round.
     threshold : int
         How many shares restore a secret.
     context : tuple
@@ -94,7 +94,7 @@ def unmasked(
         shared = shared_secrets(seed, (ready.keys[other] for other in survivors))
         for other, secret in zip(
             survivors, shared, strict=True
-        ):  # they have a mask that the lost site did not take away
+        ):  # their vectors contain a mask that the lost site did not subtract
             mask = key_stream(pair_key(secret, site, other, context), len(total))
             add_into(total, mask, segments, subtract=other < site)
     return total
@@ -104,14 +104,14 @@ COUNTED = {"moments": "rows", "weighted_moments": "used"}  # the question that c
 
 
 class Scale:
-    """How terms become integers, from what the sums so far have told: bounds, where they are known, else wide words."""
+    """How terms become integers, given the sums so far: by a bound where one is known, else with many words."""
 
     def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
-        self.arrays: dict[str, Array] = dict(arrays or {})  # rows, and the squares about a mean
+        self.arrays: dict[str, Array] = dict(arrays or {})  # number of rows, and sums of squares about a mean
 
     def learn(self, query: Query, sums: Mapping[str, Array]) -> None:
         """Remember what bounds later sums."""
-        if query.name in COUNTED:  # over the folds, if there are any
+        if query.name in COUNTED:  # summed over the folds, if there are any
             self.arrays["rows"] = np.sum(sums[COUNTED[query.name]], keepdims=True).reshape(1)
         elif query.name in {"deviations", "residuals"} and "rows" in self.arrays:
             squares = np.atleast_2d(sums["squares"]).sum(axis=0)

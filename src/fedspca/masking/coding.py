@@ -1,8 +1,9 @@
-"""How terms become integers: one rule for both sides, so that a coordinator cannot choose a scale to learn from.
+"""How terms become integers: one rule for both sides, so that a coordinator cannot learn from a scale of its choice.
 
-Whether a number fits a bound, or how coarsely it is rounded, tells something of one site alone; with bounds of its
-choice a coordinator would find any number by bisection. So counts, averages and all that nothing bounds have one coding
-each. Products have the scale that the trace of S gives them, in steps of 2⁸, and it is the same for a whole study.
+Whether a number is below a bound, and how it is rounded, reveals something about a single site. A coordinator that
+could choose the bounds could find any number by bisection. So counts, averages and all terms without a known bound have
+one fixed coding each. The scale of products follows from the trace of S, in steps of 2⁸, and is fixed for a whole
+study.
 """
 
 import math
@@ -35,14 +36,14 @@ def codings(query: Query, base: int | None) -> dict[str, Coding]:
 
 
 def base_of(trace: float, sites: int) -> int | None:
-    """Return the scale of a study in which the trace of S is at most so much."""
+    """Return the scale of a study in which the trace of S is at most ``trace``."""
     exact = 62 - (sites - 1).bit_length() - math.ceil(math.log2(trace))
     base = STEP * math.floor(exact / STEP)
     return base if abs(base) <= LARGEST_BASE else None
 
 
 def stated_base(query: Query, given: Mapping[str, Any]) -> int | None:
-    """Return the scale that the codings of a letter imply; None if they need none, or are not by the rule."""
+    """Return the scale that the codings of a letter imply; None if they need none, or break the rule."""
     bounded = next((coding for name, coding in given.items() if name in BOUNDED), None)
     if query.name in PRIVATE or bounded is None or bounded[0] != 1:
         return None
@@ -65,7 +66,7 @@ def unruly(query: Query, given: Mapping[str, Any], base: int | None) -> str | No
 
 
 def _longer(query: Query) -> int:
-    """By how many bits products with random directions, which are not of length one, may be longer."""
+    """How many more bits products with random directions may need, because these do not have length one."""
     if "columns" not in query.scalars:
         return 0
     longest = float(np.linalg.norm(asked_directions(query), axis=0).max(initial=1.0))

@@ -1,7 +1,7 @@
 """Numbers as integers modulo a power of two, so that sums are exact, do not depend on their order, and can be masked.
 
 A number x stands for the integer nearest to x·2ᵉ modulo 2⁶⁴ʷ, held as w words of 64 bits, the lowest first. One word
-serves where a bound on the sum is known; eight hold anything between 2⁻²⁵⁶ and 2²⁵⁴ exactly where nothing is.
+is enough if a bound on the sum is known. Otherwise eight words hold any number between 2⁻²⁵⁶ and 2²⁵⁴ exactly.
 """
 
 import secrets
@@ -19,7 +19,7 @@ MAX_WORDS = 8
 
 
 class FixedPointOverflow(ValueError):
-    """A number too large for the bound that was agreed. It is never cut off."""
+    """A number is too large for the agreed bound. Numbers are never truncated to the bound."""
 
 
 class Coding(NamedTuple):
@@ -29,7 +29,7 @@ class Coding(NamedTuple):
     exponent: int
 
     def limit(self, sites: int) -> float:
-        """Return the bound below which the terms of so many sites cannot overflow."""
+        """Return the bound below which the sum of the terms of ``sites`` sites cannot overflow."""
         return float(np.ldexp(1.0, 64 * self.words - 2 - self.exponent - (sites - 1).bit_length()))
 
 
@@ -50,7 +50,7 @@ class Segment(NamedTuple):
 
 
 def layout(shapes: Mapping[str, tuple[int, ...]], codings: Mapping[str, Coding]) -> list[Segment]:
-    """Place the arrays one after the other, in the order of their names; then a tag, and a zero that all send."""
+    """Place the arrays one after the other, by name; then a tag, and a last word that is zero if all numbers fit."""
     segments: list[Segment] = []
     for name in sorted(shapes):
         start = segments[-1].stop if segments else 0
@@ -68,20 +68,20 @@ def segments_of(kept: Iterable[Any]) -> list[Segment]:
 
 
 def encode_terms(terms: Mapping[str, NDArray[np.floating]] | None, segments: list[Segment], sites: int) -> Words:
-    """Return one vector of integers for all terms; random words if there are none, or one exceeds its bound.
+    """Return one vector of integers for all terms; random words if there are no terms or one exceeds its bound.
 
     The place of the tag is left at zero.
 
-    A refusal would tell the coordinator something of this site alone, and zeros would leave the sum to the others: with
-    a bound that all sites but one exceed, it would be that one's own. Random words make the sum say nothing of anyone,
-    and the last place, zero where all numbers fit, says that it does not hold.
+    A refusal would reveal something about this site alone. With zeros, the sum would consist of the terms of the other
+    sites: if all sites but one exceeded the bound, it would be the terms of that one site. With random words, the sum
+    reveals nothing about anyone. The last word, which is zero if all numbers fit, then shows that the sum is invalid.
     """
     vector = np.zeros(segments[-1].stop, np.uint64)
     if terms is None:
         return _random_words(vector.nbytes)
     for name, _, coding, start, stop in segments[:-2]:
         values = np.asarray(terms[name], np.float64).ravel()
-        if not np.all(np.abs(values) < coding.limit(sites)):  # NaN is not below either
+        if not np.all(np.abs(values) < coding.limit(sites)):  # also true for NaN
             return _random_words(vector.nbytes)
         vector[start:stop] = to_words(values, coding).ravel()
     return vector
@@ -120,7 +120,7 @@ def to_words(values: Array, coding: Coding) -> Words:
     fractions, powers = np.frexp(values)
     digits = np.abs(np.ldexp(fractions, 53)).astype(np.uint64)
     shift = powers.astype(np.int64) - 53 + coding.exponent
-    down = np.clip(-shift, 0, 60).astype(np.uint64)  # what is smaller than half a unit goes, rounded
+    down = np.clip(-shift, 0, 60).astype(np.uint64)  # digits below one unit are rounded off
     half = np.where(down > 0, np.uint64(1) << np.maximum(down, 1).astype(np.uint64) - np.uint64(1), np.uint64(0))
     digits = (digits + half) >> down
     up = np.maximum(shift, 0)
@@ -140,7 +140,7 @@ def from_words(words: Words, coding: Coding) -> Array:
     negative = words[-1] >> np.uint64(63) == 1
     magnitude = np.where(negative, negated(words), words)
     total = np.zeros(words.shape[1])
-    for number, word in enumerate(magnitude):  # the smallest first
+    for number, word in enumerate(magnitude):  # the lowest word first
         total += np.ldexp(word.astype(np.float64), 64 * number - coding.exponent)
     return np.where(negative, -total, total)
 

@@ -1,12 +1,12 @@
-"""The words of the protocol, for both sides: the kinds of messages, in the order in which they travel.
+"""The kinds of messages of the masking protocol, for both sides, in the order in which they are sent.
 
 ``keys``: each site's key of this run, certified by its identity. ``shares``: the secrets of the first round, shared
 among the sites. ``masked``: a question, answered under masks; the reply also shares the secrets of the next round.
-``unmask``: who answered, so that the others help to take the masks off their sum.
+``unmask``: which sites answered, so that the sites help to remove the masks from their sum.
 ``finish``: after the last question.
 
 ``masked`` and ``finish`` bring back to the sites the sum of the round before: the array ``previous``, its round and who
-is in it. Every site compares it with its tag before it says anything more.
+is in it. Every site checks the sum by its tag before it answers anything more.
 """
 
 KEYS = "keys"

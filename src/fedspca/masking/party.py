@@ -1,17 +1,18 @@
 """A site's side of secure aggregation: its terms leave under masks that cancel in the sum and nowhere else.
 
-After Bonawitz et al. (2017). For every round each site has a pair of keys and a seed of its own. Two sites agree on a
-mask that one adds and the other subtracts, and each adds a mask of its own seed. Both secrets are shared among the
-sites beforehand, sealed, so that the coordinator can be helped afterwards: for a site whose terms arrived, the others
-tell their shares of its seed; for one that was lost, their shares of its key; never both for the same site and round.
+After Bonawitz et al. (2017). For every round each site has a pair of keys and a seed of its own. Each two sites agree
+on a mask that one adds and the other subtracts. Each site also adds a mask from its own seed. Before the round, each
+site splits both secrets into encrypted shares for the other sites. After the round, the sites help the coordinator: for
+a site whose terms arrived, they send their shares of its seed; for a lost site, their shares of its key. They never
+send both for the same site and round.
 
 The steps, each a message: ``keys`` (the site's key of this run, certified by its identity); ``shares`` (secrets of the
 first round); ``masked`` (the question; the reply also brings the secrets of the *next* round, so that it costs no
-message of its own); ``unmask`` (who answered). Keys and seeds are of one round, so a site that is lost today exposes
-nothing that it said yesterday.
+message of its own); ``unmask`` (who answered). The keys and seeds of masks are used for one round only. So the loss
+of a site reveals nothing about its earlier answers.
 
-Each sealed letter also brings a part of the key with which the round's terms are tagged. All sites of the round hold it
-and the coordinator does not, so they can tell the sum that comes back from any other: see :mod:`fedspca.masking.tags`.
+Each sealed letter also carries a part of the key for the tags of the round. All sites of the round know this key, and
+the coordinator does not. So the sites can detect an altered sum: see :mod:`fedspca.masking.tags`.
 """
 
 import hashlib
@@ -57,14 +58,14 @@ from fedspca.site.queries import PRIVATE, QUERIES
 from fedspca.site.question import Query, Terms, query_hash
 
 Bytes = NDArray[np.uint8]
-Answer: TypeAlias = Callable[[Query, Mapping[str, float]], Terms | None]  # to a question, within bounds by term
+Answer: TypeAlias = Callable[[Query, Mapping[str, float]], Terms | None]  # the float bounds a term
 
 OTHERS = "all other questions"
 
 
 @dataclass(frozen=True)
 class Party:
-    """One site among those of a run, and how many it takes.
+    """One site of a run, and the rules for its sums.
 
     Attributes
     ----------
@@ -75,15 +76,15 @@ class Party:
     roster : mapping of str to str
         The public key of every site of the study, by name.
     study, run : str
-        What the masks are for; in another run they would be others.
+        The study and the run. Every run has different masks.
     threshold : int
-        How many sites must help to unmask a sum. So many must also be in it.
+        How many sites must help to unmask a sum. The sum must also contain at least this number of sites.
     survives : frozenset of str
-        The questions that may be summed over fewer sites than others were: releases, whose noise covers it.
-        Averages of consensus steps are not among them: the last one with a site and the first without it differ by
-        what that site alone sent, and from a few such differences its covariance follows.
+        The questions that may be summed over fewer sites than before: releases with noise, which hides the difference.
+        Averages of consensus steps are not allowed: the last average with a site and the first without it differ by the
+        terms of that site alone. A few such differences determine its covariance.
     whole : bool
-        Whether all other sums are over every site of the study: it is one that waits for a lost site, or ends.
+        Whether all other sums must contain every site: true if the study waits for a lost site or ends without it.
     base : int or None
         The scale of the study's integers, once a question has used one; see :mod:`fedspca.masking.coding`.
     """
@@ -100,26 +101,26 @@ class Party:
 
     @property
     def context(self) -> tuple[str, str]:
-        """What every key is bound to."""
+        """The study and the run, to which every key is bound."""
         return (self.study, self.run)
 
 
 def threshold_of(sites: int, min_sites: int) -> int:
-    """Return how many sites it takes to unmask a sum: more than two thirds of them, and no fewer than were agreed.
+    """Return how many sites must help to unmask a sum: more than two thirds, and at least the agreed minimum.
 
-    A coordinator that tells some sites that another was lost and the rest that it was not gets both of its secrets only
-    from two groups of ``threshold`` sites each. With c sites on its side that takes 2(threshold − c) ≤ sites − c, so
-    more than two thirds withstand up to a third.
+    A dishonest coordinator could tell some sites that a site was lost, and the others that it was not. To get both
+    secrets of that site, it needs ``threshold`` sites for each. If c sites collude with it, this requires
+    2(threshold − c) ≤ sites − c. A threshold above two thirds is therefore safe if at most a third of them collude.
     """
     return max(min_sites, 2, 2 * sites // 3 + 1)
 
 
 @dataclass
 class MaskingState:
-    """What a site keeps between messages; none of it leaves as it stands."""
+    """What a site keeps between messages. It never leaves the site in this form."""
 
-    seed: str  # of the key with which other sites seal letters to this one
-    peers: dict[str, str] = field(default_factory=dict)  # what this site shares with each other one, for such letters
+    seed: str  # seed of the key with which other sites seal letters to this site
+    peers: dict[str, str] = field(default_factory=dict)  # the secret shared with each other site, for these letters
     ready: dict[str, Any] = field(default_factory=dict)  # this site's secrets of the round to come
     held: dict[str, Any] = field(default_factory=dict)  # everyone's shares of the round that was answered
 
@@ -180,7 +181,7 @@ def share(party: Party, state: MaskingState, message: Message) -> tuple[MaskingS
 def _share_new_secrets(
     party: Party, state: MaskingState, number: int, names: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Bytes]]:
-    """Make the secrets of a round, and seal a share of each for every site, with this site's part of the tags' key."""
+    """Make the secrets of a round, and seal for every site a share of each and a part of the tags' key."""
     seeds = {"own": new_seed(), "key": new_seed()}
     public, commitment = public_key(seeds["key"]), derive(seeds["own"], "commitment")
     shares = zip(*shares_of([seeds["own"], seeds["key"]], party.threshold, len(names)), strict=True)
@@ -209,7 +210,7 @@ def _letter_key(party: Party, state: MaskingState, number: int, sender: str, rec
 
 
 def _about(party: Party, number: int, sender: str, receiver: str, public: bytes, commitment: bytes) -> bytes:
-    """What a sealed letter is bound to: with it, the key that the coordinator passes on in the open is the sender's."""
+    """What a sealed letter is bound to. It proves that the public key passed on by the coordinator is the sender's."""
     return json.dumps([*party.context, number, sender, receiver, public.hex(), commitment.hex()]).encode()
 
 
@@ -219,7 +220,7 @@ def _about(party: Party, number: int, sender: str, receiver: str, public: bytes,
 def mask_terms(
     party: Party, state: MaskingState, message: Message, query: Query, d: int, answer: Answer
 ) -> tuple[MaskingState, Message]:
-    """Answer a question about d features under masks, and share the secrets of the next round with those in this."""
+    """Answer a question about d features under masks, and share the secrets of the next round with its sites."""
     number, present = message.number("round"), _names(party, message, "present")
     if state.ready.get("round") != number:
         raise SiteRefusal(party.name, query.name, f"the secrets of round {number} were not shared before it.")
@@ -236,7 +237,7 @@ def mask_terms(
     vector = encode_terms(answer(query, limits), segments, len(party.roster))
     about = masks_are_for(query, message.fields["coding"], present)
     tag_key = key_of_tags(shares, (*party.context, number, about))
-    if not vector[-1]:  # random words stand for no numbers
+    if not vector[-1]:  # a non-zero last word marks random words, which get no tag
         stamp(vector, segments, tag_key, party.name)
     public = {site: key.tobytes() for site, key in zip(present, keys, strict=True)}
     seeds = {kind: bytes.fromhex(state.ready[kind]) for kind in ("own", "key")}
@@ -256,7 +257,7 @@ def key_of_tags(letters: Mapping[str, str], context: tuple[object, ...]) -> byte
 def _opened(
     party: Party, state: MaskingState, number: int, site: str, public: bytes, commitment: bytes, sealed: bytes
 ) -> bytes:
-    """Return this site's shares of another's secrets, once its key and commitment are proved to be its own."""
+    """Return this site's shares of another's secrets, after checking that its key and commitment are authentic."""
     if site == party.name:
         if public != public_key(bytes.fromhex(state.ready["key"])):
             raise SiteRefusal(party.name, MASKED, "the key shown as this site's own is not.")
@@ -276,7 +277,7 @@ def add_masks(
     public: Mapping[str, bytes],
     context: tuple[object, ...],
 ) -> None:
-    """Add to the vector this site's own mask and, with each other site, one that the other takes away again."""
+    """Add to the vector the site's own mask and, for each other site, a mask that cancels with the other's."""
     add_into(vector, key_stream(own_key(seeds["own"], context), len(vector)), segments)
     others = [site for site in public if site != name]
     for site, shared in zip(others, shared_secrets(seeds["key"], (public[site] for site in others)), strict=True):
@@ -287,8 +288,8 @@ def add_masks(
 def masks_are_for(query: Query, codings: Mapping[str, Sequence[int]], present: Sequence[str]) -> str:
     """Return what the masks of a round are bound to: the question, how its terms are coded, and who was asked.
 
-    Sites that were asked different things have masks that do not cancel. Otherwise a coordinator could ask one site for
-    its terms and the others for zeros, and the sum would be that site's own.
+    If sites are asked different questions, their masks do not cancel. Otherwise a coordinator could ask one site for
+    its terms and the others for zeros, and the sum would be the terms of that one site.
     """
     about = [query_hash(query), sorted((name, list(coding)) for name, coding in codings.items()), list(present)]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()
@@ -300,18 +301,18 @@ def own_key(seed: bytes, context: tuple[object, ...]) -> bytes:
 
 
 def pair_key(shared: bytes, one: str, other: str, context: tuple[object, ...]) -> bytes:
-    """Return the key of two sites' mask, from what they share: the first by name adds it, the second takes it away."""
+    """Return the key of two sites' mask, from what they share: the first by name adds it, the second subtracts it."""
     return derive(shared, *context, "pair mask", *sorted((one, other)))
 
 
 def unmask(
     party: Party, state: MaskingState, message: Message, asked: dict[str, str]
 ) -> tuple[MaskingState, dict[str, str], Message]:
-    """Help to unmask the sum of those whose terms arrived: one share of each site that was there, never two.
+    """Help to unmask the sum of the sites whose terms arrived: return one share for each site of the round, never two.
 
     ``asked`` remembers each question of the study and over whom its sum was taken. The same question over other sites
-    is refused: the difference of the two sums would be the terms of the sites in only one of them. Since a question
-    can be put in other words, all that a solver asks must be summed over the same sites.
+    is refused: the difference of the two sums would be the terms of the sites in only one of them. Since different
+    questions can ask for the same thing, all questions of a solver must be summed over the same sites.
     """
     number, survivors = message.number("round"), _names(party, message, "survivors")
     held = state.held
@@ -346,7 +347,7 @@ def unmask(
 
 
 class AlteredSum(SiteRefusal):
-    """The coordinator returned something else than the sum of what the sites sent."""
+    """The coordinator did not return the sum of what the sites sent."""
 
 
 class Returned(NamedTuple):
@@ -365,10 +366,10 @@ class Returned(NamedTuple):
 
 
 def take_sum(party: Party, state: MaskingState, message: Message) -> tuple[MaskingState, Returned | None]:
-    """Return the sum that a message brings back, once its tag fits; None if none is due, or there is none.
+    """Return the sum that a message brings back, if its tag is valid; None if no sum is due or the round has none.
 
-    There is none where numbers did not fit, and where the coordinator could not have been helped by this site. Any
-    other sum must come back before the site goes on.
+    A round has no sum if numbers did not fit, or if this site did not help to unmask it. Every other sum must come back
+    before the site continues.
     """
     held = state.held
     if not held.get("due"):
@@ -382,7 +383,7 @@ def take_sum(party: Party, state: MaskingState, message: Message) -> tuple[Maski
     if vector is None or vector.dtype != np.uint64 or vector.shape != (segments[-1].stop,):
         raise AlteredSum(party.name, message.kind, f"the sum of round {held['round']} has another form than was sent.")
     state = MaskingState(state.seed, state.peers, state.ready, {**held, "due": False})
-    if vector[-1]:  # the numbers of somebody did not fit, and the sum says nothing
+    if vector[-1]:  # some site's numbers did not fit, so the sum is meaningless
         return state, None
     key = bytes.fromhex(held["key of tags"])
     if not set(sites) <= set(held["present"]) or not fits(vector, segments, key, sites):
@@ -405,7 +406,7 @@ def transcript(before: bytes, number: int, question: str, sites: Sequence[str], 
 
 
 def rows_of_bytes(message: Message, name: str, width: int, count: int | None = None) -> Bytes:
-    """Return an array of bytes of the form that the protocol gives it."""
+    """Return an array of bytes, after checking its shape and type."""
     array = message.arrays.get(name)
     shape = (width,) if count is None else (count, width)
     if array is None or array.dtype != np.uint8 or array.shape != shape:

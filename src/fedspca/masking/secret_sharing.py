@@ -58,7 +58,7 @@ def shared_secrets(seed: bytes, others: Iterable[bytes]) -> list[bytes]:
     private = _private(seed)
     try:
         return [private.exchange(X25519PublicKey.from_public_bytes(public)) for public in others]
-    except ValueError:  # a point of small order, with which there is no secret
+    except ValueError:  # a point of small order, which gives no secret
         raise BrokenSecret("a public key with which nothing secret can be agreed") from None
 
 
@@ -69,7 +69,7 @@ def _private(seed: bytes) -> "X25519PrivateKey":
 
 
 def key_stream(key: bytes, length: int) -> Words:
-    """Return so many words of the ChaCha20 key stream: a mask. A key makes one stream only, so the nonce is zero."""
+    """Return ``length`` words of the ChaCha20 key stream: a mask. Each key is used once, so the nonce is zero."""
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
@@ -100,12 +100,12 @@ def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes:
 
 
 def split(seed: bytes, threshold: int, parts: int) -> list[bytes]:
-    """Return shares of a seed, of which any ``threshold`` restore it and fewer tell nothing."""
+    """Return shares of a seed, of which any ``threshold`` restore it and fewer reveal nothing."""
     return shares_of([seed], threshold, parts)[0]
 
 
 def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
-    """Return the seed of which these are shares, by their number from 0."""
+    """Return the seed that these shares restore. Shares are numbered from 0."""
     chosen = sorted(shares.items())[:threshold]
     if len(chosen) < threshold:
         raise BrokenSecret(f"{len(chosen)} shares, where {threshold} are needed")

@@ -1,12 +1,13 @@
-"""Shamir's scheme over GF(2¹²⁸), for all shares at once: of a secret's shares any ``threshold`` restore it.
+"""Shamir's scheme over GF(2¹²⁸), for all shares at once: any ``threshold`` shares restore the secret.
 
 A secret of 16 bytes is the value at 0 of a polynomial of degree ``threshold`` − 1 whose other coefficients come from
-the operating system; share k is its value at k + 1. Fewer than ``threshold`` values say nothing of the one at 0,
-whatever one can compute. The field is that of x¹²⁸ + x⁷ + x² + x + 1, as in pycryptodome, whose shares are the same;
-there each product is a loop in Python, and a round of many sites takes their number cubed of them.
+the operating system; share k is its value at k + 1. Fewer than ``threshold`` values reveal nothing about the value
+at 0, even with unlimited computing power. The field polynomial is x¹²⁸ + x⁷ + x² + x + 1, as in pycryptodome, so the
+shares are compatible. But pycryptodome computes each product in a Python loop, and a round needs of the order of n³
+products for n sites.
 
-An element is two words of 64 bits, the upper first. What is secret is never branched on, nor used as an index: only
-the numbers of shares are, which everyone knows.
+An element is two words of 64 bits, the upper first. The code never branches on a secret and never uses it as
+an index. It does so only with the numbers of the shares, which are public.
 """
 
 import secrets
@@ -19,20 +20,20 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]
 
 BYTES = 16
-LOW = 0x87  # x⁷ + x² + x + 1: what x¹²⁸ is
+LOW = 0x87  # x⁷ + x² + x + 1, which equals x¹²⁸ in the field
 FIELD = (1 << 128) | LOW
 TOP, ONE = np.uint64(63), np.uint64(1)
 
 
 def shares_of(secrets_of: Sequence[bytes], threshold: int, parts: int) -> list[list[bytes]]:
-    """Return so many shares of each secret, by Horner's rule at all points at once."""
+    """Return ``parts`` shares of each secret, by Horner's rule at all points at once."""
     drawn = np.frombuffer(secrets.token_bytes(BYTES * (threshold - 1) * len(secrets_of)), ">u8")
     last = np.frombuffer(b"".join(secrets_of), ">u8")
     coefficients = np.append(drawn, last).astype(np.uint64).reshape(threshold, len(secrets_of), 2)
     points = np.arange(1, parts + 1, dtype=np.uint64)
     places = [_mask(points, bit) for bit in range(parts.bit_length())]
     high = low = np.zeros((len(secrets_of), parts), np.uint64)
-    for coefficient in coefficients:  # that of the highest power first
+    for coefficient in coefficients:  # the highest power first
         high, low = _times(high, low, places)
         high, low = high ^ coefficient[:, :1], low ^ coefficient[:, 1:]
     values = np.stack([high, low], axis=-1).astype(">u8")
@@ -40,7 +41,7 @@ def shares_of(secrets_of: Sequence[bytes], threshold: int, parts: int) -> list[l
 
 
 def secret_of(shares: Mapping[int, bytes]) -> bytes:
-    """Return the value at 0 of the polynomial that takes these values, by their number from 0."""
+    """Return the value at 0 of the polynomial through these shares, which are numbered from 0."""
     numbers = tuple(sorted(shares))
     values = np.frombuffer(b"".join(shares[number] for number in numbers), ">u8").astype(np.uint64).reshape(-1, 2)
     product = np.stack(_times(values[:, 0], values[:, 1], _places(numbers)))
@@ -53,10 +54,10 @@ def _mask(words: Words, bit: int) -> Words:
 
 
 def _times(high: Words, low: Words, places: Sequence[Words]) -> tuple[Words, Words]:
-    """Return the products with elements of which the masks of each bit are given, the lowest first."""
+    """Return the products with elements that are given as one mask per bit, the lowest bit first."""
     product_high, product_low = np.zeros_like(high), np.zeros_like(low)
     for number, place in enumerate(places):
-        if number:  # x·a: what goes beyond x¹²⁷ comes back as x⁷ + x² + x + 1
+        if number:  # x·a: an overflow beyond x¹²⁷ is reduced to x⁷ + x² + x + 1
             carry = (high >> TOP) * np.uint64(LOW)
             high, low = (high << ONE) | (low >> TOP), (low << ONE) ^ carry
         product_high ^= high & place
@@ -85,7 +86,7 @@ def _weights(numbers: tuple[int, ...]) -> Words:
 
 
 def _product(a: int, b: int) -> int:
-    """Return the product of two elements that everyone knows; fast where the second is small."""
+    """Return the product of two public elements; fast if the second is small."""
     product = 0
     while b:
         if b & 1:

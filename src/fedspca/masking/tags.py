@@ -1,29 +1,30 @@
-"""Linear tags, by which sites notice that a sum which comes back to them is not the sum of what they sent.
+"""Linear tags, by which sites detect that a returned sum is not the sum of what they sent.
 
 The contract
 ------------
-In a round every site holds the same secret key, and the coordinator does not. It yields a weight κ_j for each integer
-x_j of the vector, and an offset β_i for each site i. Beside its vector x site i sends, under the same masks,
+In a round all sites hold the same secret key, and the coordinator does not know it. The key yields a weight κ_j for
+each integer x_j of the vector, and an offset β_i for each site i. Beside its vector x, site i sends, under the same
+masks,
 
     t_i = Σ_j κ_j x_j + β_i   modulo 2ᵐ,   m = 64 (w + 2),
 
-where w is the number of words of the widest integer. Tags are words like any others: they are added modulo 2ᵐ, with no
+where w is the number of words of the widest integer. Tags are masked and added like other integers, modulo 2ᵐ, with no
 limit on the number of sites. A sum X over the sites I comes back with the sum T of their tags, and it fits if
 T = Σ_j κ_j X_j + Σ_{i in I} β_i.
 
 The bound
 ---------
-Whoever does not hold the key and returns another sum, another tag or other sites passes with probability 2⁻¹²⁹ at most,
-beyond what it takes to break HKDF-SHA256 and ChaCha20. The offsets are uniform, so T says nothing about the weights.
-An altered X differs in some place by an integer D ≠ 0 with |D| < 2^(64 w), of which 2^(64 w − 1) is the highest power
-of two that may divide it. Then κ_j D takes each of its values modulo 2ᵐ with probability 2^(64 w − 1 − m) = 2⁻¹²⁹ at
+Anyone without the key who returns another sum, another tag or other sites passes the check with probability at most
+2⁻¹²⁹, unless HKDF-SHA256 or ChaCha20 is broken. The offsets are uniform, so T reveals nothing about the weights.
+An altered X differs in some place by an integer D ≠ 0 with |D| < 2^(64 w). The highest power of two that can
+divide D is 2^(64 w − 1). Then κ_j D takes each of its values modulo 2ᵐ with probability 2^(64 w − 1 − m) = 2⁻¹²⁹ at
 most. Other sites I change the sum of the offsets, which is uniform over 2ᵐ values.
 
-Two words above the numbers take the place of a prime modulus. With one that is known, X could be altered by a multiple
-of it, and a secret one would have to be found anew by every site in every round. The offsets are needed: without them
-twice the sum would fit twice the tag, and zero would fit zero.
+The two additional words replace a prime modulus. With a known prime, X could be altered by a multiple of it. A secret
+prime would have to be found by every site in every round. The offsets are needed: without them twice the sum would fit
+twice the tag, and zero would fit zero.
 
-Whoever holds the key can make a tag for any sum: a site that works for the coordinator lets it alter what others see.
+Anyone with the key can make a tag for any sum. So a site that colludes with the coordinator lets it alter the sums.
 """
 
 from collections.abc import Iterable
@@ -34,7 +35,7 @@ from numpy.typing import NDArray
 from fedspca.masking.fixed_point import Segment, Words
 from fedspca.masking.secret_sharing import derive, key_stream
 
-BLOCK = 1 << 14  # products of two limbs are below 2³², so that sums of so many are exact in double precision
+BLOCK = 1 << 14  # products of two limbs are below 2³², so sums of this many are exact in double precision
 LIMB = 16
 PER_WORD = 64 // LIMB
 
@@ -57,7 +58,7 @@ def fits(vector: Words, segments: list[Segment], key: bytes, sites: Iterable[str
 
 
 def offset(key: bytes, site: str, words: int) -> int:
-    """Return β: what a site adds to its tag, so that the tags tell who is in the sum and nothing of the weights."""
+    """Return β, which a site adds to its tag: so tags show who is in the sum, and reveal nothing about the weights."""
     return int.from_bytes(key_stream(derive(key, "offset", site), words).astype("<u8").tobytes(), "little")
 
 
@@ -77,8 +78,9 @@ def weighted(vector: Words, segments: list[Segment], key: bytes) -> int:
 def _inner(weights: Words, values: Words) -> int:
     """Return the inner product of weights (a row of words each) and signed integers (a column of words each).
 
-    Both are cut into limbs of 16 bits, and one product of matrices in double precision, exact, multiplies all limbs of
-    the one with all of the other. An integer is what its words say less 2^(64 w) where its highest bit is set.
+    Both are cut into limbs of 16 bits, and one exact matrix product in double precision multiplies all limbs of one
+    with all limbs of the other. If the highest bit of an integer is set, 2^(64 w) is subtracted from its unsigned
+    value.
     """
     signs = (values[-1:] >> np.uint64(63)).astype(np.float64)
     products = np.vstack([_limbs(values.T).T, -signs]) @ _limbs(weights)

@@ -1,4 +1,4 @@
-"""Charts of how sure a model is: dense components beside chance, and rows left out against the number of features."""
+"""Charts of how certain a model is: dense components against shuffled data, and prediction of held-out rows."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from fedspca.reading import Readable
 
 
 def plot_chance(model: Readable, *, palette: Palette = PAPER) -> Any:
-    """Draw the variance of dense components beside that of columns shuffled within each site, with the choice marked.
+    """Draw the variance of dense components and that of columns shuffled within each site; mark the chosen number.
 
     Parameters
     ----------
     model : SparsePCAModel
-        What was fitted with ``n_components="auto"`` or ``n_nonzero="auto"``.
+        A model fitted with ``n_components="auto"`` or ``n_nonzero="auto"``.
     palette : Palette
         The colours.
     """
@@ -42,12 +42,12 @@ def plot_chance(model: Readable, *, palette: Palette = PAPER) -> Any:
 
 
 def plot_scores(model: Readable, *, palette: Palette = PAPER) -> Any:
-    """Draw how well rows left out are predicted, for each number of features, with the one nearest this model marked.
+    """Draw how well held-out rows are predicted, for each number of features; mark the number nearest to this model's.
 
     Parameters
     ----------
     model : SparsePCAModel
-        What was fitted with folds.
+        A model fitted with cross-validation folds.
     palette : Palette
         The colours.
     """

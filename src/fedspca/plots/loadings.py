@@ -1,4 +1,4 @@
-"""Charts of what was found: weights, features and rows in a plane, and how scores correlate."""
+"""Charts of the result: weights, features and rows in a plane, and correlations of scores."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from fedspca.reading import Readable
 
 Array = NDArray[np.float64]
 
-DRAWN = 30  # features of a component that are drawn
-ARROWS = 12  # features that are named in a biplot: more cover each other
-BAR = 19  # pixels
+DRAWN = 30  # most features of a component that are drawn
+ARROWS = 12  # most features that are named in a biplot: more names would overlap
+BAR = 19  # height of a bar in pixels
 WITH, WITHOUT = "has a weight", "has no weight"
 
 
@@ -34,9 +34,9 @@ def plot_loadings(model: Readable, component: int | None = None, *, palette: Pal
     Parameters
     ----------
     model : SparsePCAModel
-        What was fitted.
+        The fitted model.
     component : int, optional
-        Which one, numbered from one; by default all, one under the other.
+        The component, numbered from one; by default all components, one below the other.
     palette : Palette
         The colours.
 
@@ -83,7 +83,7 @@ def _weights(model: Readable, component: int, palette: Palette) -> Any:
 
 
 def _room(rows: Rows) -> list[float]:
-    """Return the ends of an axis that leaves room for the numbers beside the bars."""
+    """Return the limits of an axis that leaves room for the numbers beside the bars."""
     low = min((row["weight"] for row in rows if row["weight"] < 0), default=0.0)
     high = max((row["weight"] for row in rows if row["weight"] > 0), default=0.0)
     room = 0.2 * (high - low or 1.0)
@@ -91,7 +91,7 @@ def _room(rows: Rows) -> list[float]:
 
 
 def _by_place(names: dict[int, str]) -> str:
-    """Return Vega's words for 'the name at this place': names need not differ once they are short."""
+    """Return a Vega expression for the name at a position: two shortened names may be equal, so positions are used."""
     listed = ", ".join(_quoted(names[place]) for place in sorted(names))
     return f"[{listed}][datum.value]"
 
@@ -114,21 +114,21 @@ def plot_biplot(
     classes: Sequence[object] | None = None,
     palette: Palette = PAPER,
 ) -> Any:
-    """Draw features as arrows in the plane of two scores, and rows as dots where they are given.
+    """Draw features as arrows in the plane of two scores, and rows as dots if they are given.
 
-    An arrow ends at the correlations of a feature with the two scores: features without a weight are there too. Of a
-    model that does not know these, arrows are the weights.
+    An arrow ends at the correlations of a feature with the two scores, so features without a weight have arrows too. If
+    the model does not have these correlations, an arrow ends at the weights.
 
     Parameters
     ----------
     model : SparsePCAModel
-        What was fitted.
+        The fitted model.
     scores : array-like of shape (n, r), optional
-        Scores of rows, from ``model.transform``. Whoever sees the chart sees the rows.
+        Scores of rows, from ``model.transform``. Everyone who sees the chart can see these rows.
     components : (int, int)
-        Which two, numbered from one.
+        The two components, numbered from one.
     classes : sequence, optional
-        A class or site of each row, for colours.
+        The class or site of each row, for colours.
     palette : Palette
         The colours.
     """
@@ -164,7 +164,7 @@ def plot_biplot(
 
 
 def _plane(seen: Array, components: tuple[int, int], model: Readable) -> tuple[Any, Any]:
-    """Return two axes that hold the origin and all that is seen, with a margin."""
+    """Return two axes that contain the origin and all points, with a margin."""
     alt = altair()
     what = "score on component" if model.feature_correlations is not None else "component"
     made = []
@@ -196,7 +196,7 @@ def _dots(points: Array, classes: Sequence[object] | None, axes: tuple[Any, Any]
 
 
 def _names(model: Readable, used: list[int], ends: Array, height: Any, axes: tuple[Any, Any], palette: Palette) -> Any:
-    """Write names at the ends of arrows, moved up or down where two would cover each other."""
+    """Write names at the ends of arrows, and move them up or down where two would overlap."""
     alt = altair()
     gap, rows = 0.052 * float(height), []
     for side in (1, -1):
@@ -217,7 +217,7 @@ def _names(model: Readable, used: list[int], ends: Array, height: Any, axes: tup
 
 
 def _spaced(heights: list[float], gap: float, most: float) -> list[float]:
-    """Move ordered heights apart until neighbours differ by the gap, and back within the frame."""
+    """Move sorted heights apart until neighbours differ by at least the gap, then move them back into the frame."""
     for k in range(1, len(heights)):
         heights[k] = max(heights[k], heights[k - 1] + gap)
     over = max(heights[-1] - most, 0.0) if heights else 0.0
@@ -228,7 +228,7 @@ def _spaced(heights: list[float], gap: float, most: float) -> list[float]:
 
 
 def plot_correlation(model: Readable, *, palette: Palette = PAPER) -> Any:
-    """Draw how far the scores of components correlate: the colour has the sign, its strength the size."""
+    """Draw the correlations between scores: the colour shows the sign, and its intensity the size."""
     alt = altair()
     names = [str(j + 1) for j in range(model.n_components)]
     rows: Rows = [

@@ -8,18 +8,18 @@ from fedspca.plots.record import plot_sites
 from fedspca.plots.variance import plot_path, plot_scree
 from fedspca.reading import Readable
 
-SHOWN = 8  # features of a component that a notebook shows
+SHOWN = 8  # most features of a component that a notebook shows
 
 
 class Drawable(Readable):
-    """A model that draws itself. Charts are Altair's; a notebook shows them, and their ``save`` writes them."""
+    """A model with methods that draw it. They return Altair charts: a notebook shows them, ``save`` writes them."""
 
     def plot_loadings(self, component: int | None = None) -> Any:
         """Draw the weights of one component, numbered from one, or of all: :func:`fedspca.plots.plot_loadings`."""
         return plot_loadings(self, component)
 
     def plot_scree(self) -> Any:
-        """Draw the variance captured by the first components beside dense PCA: :func:`fedspca.plots.plot_scree`."""
+        """Draw the variance captured by the first components, and by dense PCA: :func:`fedspca.plots.plot_scree`."""
         return plot_scree(self)
 
     def plot_path(self) -> Any:
@@ -29,7 +29,7 @@ class Drawable(Readable):
     def plot_biplot(
         self, scores: Any = None, *, components: tuple[int, int] = (1, 2), classes: Sequence[object] | None = None
     ) -> Any:
-        """Draw features, and rows where they are given, in a plane: :func:`fedspca.plots.plot_biplot`."""
+        """Draw features, and rows if they are given, in a plane: :func:`fedspca.plots.plot_biplot`."""
         return plot_biplot(self, scores, components=components, classes=classes)
 
     def plot_sites(self) -> Any:
@@ -37,7 +37,7 @@ class Drawable(Readable):
         return plot_sites(self)
 
     def to_frame(self) -> Any:
-        """Return the loadings as a pandas DataFrame: one row a feature that has a weight, one column a component."""
+        """Return the loadings as a pandas DataFrame: one row per feature with a weight, one column per component."""
         try:
             import pandas as pd
         except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Charts of how it was found, and how well it fits each site."""
+"""Charts of how a model was found, and of how well it fits each site."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ RESIDUALS = ("primal residual", "dual residual", "certificate")
 
 
 def plot_sites(model: Readable, *, palette: Palette = PAPER) -> Any:
-    """Draw how much of each site's own variance the joint components capture, for sites that let it be shown.
+    """Draw how much of each site's own variance the joint components capture, for sites that allow this to be shown.
 
     Parameters
     ----------
     model : SparsePCAModel
-        What was fitted.
+        The fitted model.
     palette : Palette
         The colours.
     """
@@ -49,7 +49,7 @@ def plot_sites(model: Readable, *, palette: Palette = PAPER) -> Any:
 def plot_convergence(model: Readable, *, palette: Palette = PAPER) -> Any | None:
     """Draw how far the objective was above its last value, and the residuals, by round, on a logarithmic axis.
 
-    None where there are fewer than two rounds to draw.
+    Return None if there are fewer than two rounds to draw.
     """
     rows = [*_above_the_last(model.facts.get("history", [])), *_residuals(model.facts.get("history", []))]
     names = list(dict.fromkeys(row["line"] for row in rows))
@@ -67,14 +67,14 @@ def plot_convergence(model: Readable, *, palette: Palette = PAPER) -> Any | None
 
 
 def round_axis(rows: Rows) -> Any:
-    """Return an axis that has whole rounds, about eight of them."""
+    """Return an axis with about eight ticks, at whole rounds."""
     last = max(row["round"] for row in rows)
     step = max(1, -(-last // 8))
     return altair().Axis(values=[1, *range(step if step > 1 else 2, last + 1, step)], format="d", grid=False)
 
 
 def _above_the_last(history: Rows) -> Rows:
-    """Return how far the objective was above its last value, relative to it: a line that an axis can show."""
+    """Return how far the objective was above its last value, relative to this value."""
     known = [(r["number"], r["objective"]) for r in history if r.get("objective") is not None]
     if len(known) < 3:
         return []
@@ -98,7 +98,7 @@ def _residuals(history: Rows) -> Rows:
 
 
 def plot_sent(model: Readable, *, palette: Palette = PAPER) -> Any | None:
-    """Draw what each site has sent, added up over rounds; None where there are fewer than two rounds."""
+    """Draw the cumulative amount that each site has sent, by round; None if there are fewer than two rounds."""
     history = model.facts.get("history", [])
     if len(history) < 2:
         return None

@@ -1,7 +1,7 @@
 """How charts look, and how they become static files.
 
-A chart is drawn with a palette. ``PAPER`` has colours that print; ``PAGE`` has the names of CSS variables, so that one
-inline drawing follows a page from light to dark.
+A chart is drawn with a palette. ``PAPER`` has fixed colours for print. ``PAGE`` has the names of CSS variables, so that
+an inline chart follows the light or dark mode of its page.
 """
 
 import re
@@ -14,16 +14,16 @@ from fedspca.files import new_file
 Rows: TypeAlias = list[dict[str, Any]]
 
 WIDTH, HEIGHT = 300, 210
-ENLARGED = 1.15  # on a page with room; on a phone a chart shrinks to its column
+ENLARGED = 1.15  # scale of a chart on a wide page; on a phone a chart shrinks to its column
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, Noto Sans, Liberation Sans, sans-serif"
-MARGINS = {"left": 16, "right": 16, "top": 5, "bottom": 5}  # a reader's type may be wider than was measured
+MARGINS = {"left": 16, "right": 16, "top": 5, "bottom": 5}  # the reader's font may be wider than ours
 NOT_DRAWN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd]")
 FORMATS = (".svg", ".png", ".pdf", ".html", ".json")
 
 
 @dataclass(frozen=True)
 class Palette:
-    """Colours by what they are for; the first four are for data."""
+    """Colours, named by their purpose; the first four are for data."""
 
     plus: str
     minus: str
@@ -52,7 +52,7 @@ def altair() -> Any:
 
 
 def dressed(chart: Any, palette: Palette) -> Any:
-    """Give a whole chart its colours and type."""
+    """Set the colours and fonts of a complete chart."""
     text = {"labelColor": palette.ink, "titleColor": palette.soft, "titleFontWeight": "normal"}
     sizes = {"labelFontSize": 12, "titleFontSize": 12, "labelFont": FONT, "titleFont": FONT}
     lines = {"gridColor": palette.rule, "domainColor": palette.soft, "tickColor": palette.soft}
@@ -66,15 +66,15 @@ def dressed(chart: Any, palette: Palette) -> Any:
 
 
 def data(rows: Rows) -> Any:
-    """Return rows as the data of a chart, within it."""
+    """Return rows as data that are stored inside the chart."""
     return altair().Data(values=rows)
 
 
 def specification(chart: Any) -> Any:
-    """Return a chart as Vega-Lite, without the characters that its converter cannot take.
+    """Return a chart as Vega-Lite, without the characters that its converter cannot process.
 
-    Names of features may hold any character. One that XML forbids ends the whole process, and a label that is cut
-    within a character of two code units (an emoji) ends the drawing.
+    Names of features may contain any character. A character that XML forbids makes the whole process crash. A label
+    that is cut in the middle of a character of two code units (an emoji) makes the drawing fail.
     """
     return _printable_part(chart.to_dict())
 
@@ -88,7 +88,7 @@ def _printable_part(part: Any) -> Any:
 
 
 def printable(text: str) -> str:
-    """Return a text with a sign in the place of each character that cannot be drawn."""
+    """Return a text with a replacement sign for each character that cannot be drawn."""
     return NOT_DRAWN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -100,7 +100,7 @@ def chart_svg(chart: Any) -> str:
 
 
 def inline_svg(chart: Any, label: str) -> str:
-    """Return a chart as an element for a page, with a sentence for those who cannot see it."""
+    """Return a chart as an element for a page, with a description for screen readers."""
     from html import escape
 
     drawn = chart_svg(chart)
@@ -118,9 +118,9 @@ def save_chart(chart: Any, path: str | Path) -> None:
     Parameters
     ----------
     chart : altair.TopLevelMixin
-        What one of the ``plot`` functions returned.
+        A chart from one of the ``plot`` functions.
     path : path
-        Where; its ending says how: .svg, .png, .pdf, .html or .json.
+        The file to write. Its ending sets the format: .svg, .png, .pdf, .html or .json.
     """
     path = Path(path)
     kind = path.suffix.lower()

@@ -11,12 +11,12 @@ SPARSE, DENSE = "sparse", "dense PCA"
 
 
 def plot_scree(model: Readable, *, palette: Palette = PAPER) -> Any:
-    """Draw the variance captured by the first components, beside dense PCA's, which goes on beyond the model.
+    """Draw the variance captured by the first components, and that of dense PCA, also for more components.
 
     Parameters
     ----------
     model : SparsePCAModel
-        What was fitted.
+        The fitted model.
     palette : Palette
         The colours.
     """
@@ -53,7 +53,7 @@ def plot_path(model: Readable, *, palette: Palette = PAPER) -> Any:
     Parameters
     ----------
     model : SparsePCAModel
-        What was fitted, with a path (``--path`` of ``fedspca fit``).
+        A model fitted with a path (``--path`` of ``fedspca fit``).
     palette : Palette
         The colours.
     """
@@ -91,7 +91,7 @@ def plot_path(model: Readable, *, palette: Palette = PAPER) -> Any:
 
 
 def _log_axis(rows: Rows) -> Any:
-    """Return an axis with marks at the points themselves, as many as there is room for."""
+    """Return an axis with ticks at the data points, as many as there is room for."""
     places = sorted({row["nonzeros"] for row in rows})
     kept: list[int] = []
     for place in places:

@@ -1,4 +1,4 @@
-"""The part of the report that says how sure the loadings are: half samples, near misses, stand-ins, and the choice."""
+"""The part of the report on the uncertainty of the loadings: stability in half samples, and how r and k were chosen."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from fedspca.plots.theme import PAGE
 from fedspca.report.markup import Markup, tag
 from fedspca.report.sections import figure, table
 
-NEAR = 10  # features that nearly made it, for each component
+NEAR = 10  # features without a weight that are listed for each component
 READING = (
     "Every fit was repeated on halves of the rows, drawn by chance. Selected says in how many of the halves a feature "
     "was named again: near 100 %, other patients of the same kind would most likely give it too; below a half, it may "
@@ -18,7 +18,7 @@ READING = (
 
 
 def certainty(model: SparsePCAModel) -> Markup | None:
-    """Say how sure the loadings are, and how their number and their length were chosen."""
+    """Say how certain the loadings are, and how their number and their numbers of non-zeros were chosen."""
     parts = [*_components(model), *_choice(model)]
     return tag("div", *parts) if parts else None
 
@@ -30,7 +30,7 @@ def _components(model: SparsePCAModel) -> list[Markup]:
 
 
 def _component(model: SparsePCAModel, number: int) -> Markup:
-    """Show every feature that half samples select in a component, those that were not selected last."""
+    """Show the features that half samples select in a component; those without a weight in the model come last."""
     weights, names = model.components[number], model.feature_names
     found = sorted(
         feature_certainty(model, number).values(), key=lambda each: (weights[each["feature"]] == 0, -each["frequency"])
@@ -70,7 +70,7 @@ def _stand_ins(model: SparsePCAModel, number: int) -> Markup | None:
 
 
 def _choice(model: SparsePCAModel) -> list[Markup]:
-    """Draw the eigenvalues beside chance, and the scores of rows left out."""
+    """Draw the eigenvalues with those of shuffled data, and the scores of held-out rows."""
     selection = model.facts.get("selection")
     parts: list[Any] = [tag("p", " ".join(selection["words"]))] if selection else []
     parts += [_scree(model, selection) if selection else None, _scores(model)]

@@ -1,17 +1,17 @@
-"""HTML that is escaped by construction: text is text, and only what is built here is markup."""
+"""HTML that is escaped by construction: every string is escaped, except markup that was built here."""
 
 from html import escape
 from typing import Any
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """A string that is already markup, so it is not escaped again."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
-    """Build an element. Strings among the children are escaped; None is left out; ``class_`` is class, ``_`` is -."""
+    """Build an element. Strings are escaped, and None is left out. In names, ``class_`` is class and ``_`` is -."""
     head = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_attribute(value), quote=True)}"'
         for key, value in attributes.items()

@@ -1,4 +1,4 @@
-"""A paragraph on the methods, to paste into a paper, and the references that it cites."""
+"""A paragraph on the methods, to copy into a paper, and the references that it cites."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,14 +23,14 @@ REFERENCES = {
 
 
 def paragraph(model: SparsePCAModel) -> str:
-    """Return the methods in words, with what was done and what was found."""
+    """Return the paragraph: what was done, and what was found."""
     made = model.facts.get("estimator") or {}
     told = [_data(model, made.get("params", {})), _problem(model, made), _sums(model), _found(model)]
     return " ".join(sentence for sentence in told if sentence)
 
 
 def references(model: SparsePCAModel) -> list[str]:
-    """Return what the paragraph cites."""
+    """Return the references that the paragraph cites."""
     agreed = model.facts.get("institutions") or {}
     consensus = (model.facts.get("estimator") or {}).get("class") in {"FASPCA", "FSSPCA"}
     used = ["software", "zou", "admm" if consensus else "journee"]

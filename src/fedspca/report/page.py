@@ -1,4 +1,4 @@
-"""The report as one page. It holds all that it shows, and a policy in its head forbids loading anything."""
+"""The report as one page. It contains all that it shows, and its content security policy forbids loading anything."""
 
 import base64
 import csv
@@ -21,7 +21,7 @@ from fedspca.report.markup import Markup, join, tag, void
 
 
 class Part(NamedTuple):
-    """A section of the report; a record says how it was found, and is not printed."""
+    """A section of the report. A section with ``record`` says how the result was found, and is not printed."""
 
     name: str
     title: str
@@ -42,15 +42,15 @@ def write_report(
     Parameters
     ----------
     model : SparsePCAModel
-        What was fitted.
+        The fitted model.
     path : path
-        Where to write it.
+        The file to write.
     scores : ndarray of shape (n, r), optional
-        Scores of rows to draw in the biplot. Each row that is drawn can be seen by whoever opens the report.
+        Scores of rows to draw in the biplot. Everyone who opens the report can see these rows.
     classes : sequence, optional
-        A class or site of each of these rows, for colours.
+        The class or site of each of these rows, for colours.
     title : str, optional
-        The title; by default it says what the model is of.
+        The title. The default describes the model.
     """
     with new_file(Path(path)) as draft:
         draft.write_text(report_html(model, scores=scores, classes=classes, title=title), encoding="utf-8")
@@ -70,7 +70,7 @@ def report_html(
         raise
     except DAMAGED as error:
         if scores is not None:
-            raise  # it may be the scores
+            raise  # the cause may be the scores, not the model
         raise InvalidModel(f"The facts of this model cannot be told ({type(error).__name__}: {error}).") from error
 
 
@@ -132,7 +132,7 @@ def _methods(model: SparsePCAModel) -> Markup:
 
 
 def _downloads(model: SparsePCAModel) -> Markup:
-    """Offer the loadings as a file within the page, and say how figures are saved."""
+    """Offer the loadings as a file that is inside the page, and say how to save figures."""
     packed = base64.b64encode(loadings_csv(model).encode()).decode()
     link = tag("a", "loadings.csv", href=f"data:text/csv;base64,{packed}", download="loadings.csv")
     told = " has every feature with a weight. Each chart has a button that saves it as SVG; for PNG and PDF: "

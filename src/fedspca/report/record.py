@@ -1,4 +1,4 @@
-"""The parts of the report that show how it was found: rounds, what sites sent, the data, the settings."""
+"""The parts of the report that show how the result was found: rounds, messages of sites, data and settings."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ MEASURES = {
 
 
 def convergence(model: SparsePCAModel) -> Markup:
-    """Show how the fit came to its end, by round, where it took several."""
+    """Show the convergence of the fit by round, if it took several rounds."""
     drawn = plot_convergence(model, palette=PAGE)
     told = tag("p", words.ending(model))
     if drawn is None:
@@ -112,7 +112,7 @@ def data_notes(model: SparsePCAModel) -> Markup:
 
 
 def reproduction(model: SparsePCAModel) -> Markup:
-    """Give the settings and versions that it takes to fit the same model again."""
+    """List the settings and versions that are needed to fit the same model again."""
     study = {name: value for name, value in model.facts.get("study", {}).items() if value not in (None, [], {}, ())}
     content = {
         "estimator": model.facts.get("estimator"),

@@ -14,18 +14,18 @@ from fedspca.plots.variance import plot_path, plot_scree
 from fedspca.report import words
 from fedspca.report.markup import Markup, join, tag
 
-LISTED = 500  # rows of a table; the file of loadings has all
-NOT_EMPTY = 0.5  # correlation with a score from which on a feature is listed, whatever its weight
+LISTED = 500  # most rows of a table; the file of loadings has all
+NOT_EMPTY = 0.5  # a feature with at least this correlation with a score is listed, even without weight
 
 
 def figure(chart: Any, label: str, caption: str, name: str) -> Markup:
-    """Put a chart and what it says together. The name is that of the file, if it is saved."""
+    """Put a chart and its caption together. ``name`` is the file name if a reader saves the chart."""
     drawn = Markup(inline_svg(chart, label))
     return tag("figure", drawn, tag("figcaption", caption), data_name=name)
 
 
 def table(caption: str, heads: Sequence[tuple[str, bool]], rows: Sequence[Sequence[Any]]) -> Markup:
-    """Build a table that sorts; each heading says whether its column is of numbers, given as (number, text)."""
+    """Build a sortable table. A heading is (text, numeric); a cell of a numeric column is (number, text)."""
     header = [
         tag("th", tag("button", name, type="button"), scope="col", class_="number" if numeric else None)
         for name, numeric in heads
@@ -45,7 +45,7 @@ def table(caption: str, heads: Sequence[tuple[str, bool]], rows: Sequence[Sequen
 
 
 def component(model: SparsePCAModel, number: int) -> Markup:
-    """Show one component: bars, and a table of all its features beside them."""
+    """Show one component: a bar chart, and a table of its features."""
     weights = model.components[number]
     order = by_size(weights)
     title = tag("h3", f"Component {number + 1}", id=f"component-{number + 1}")
@@ -92,7 +92,7 @@ def _sureness(told: dict[str, Any]) -> list[tuple[float, str]]:
 
 
 def variance(model: SparsePCAModel) -> Markup:
-    """Compare the variance captured with dense PCA's, beyond the model's components too where that is known."""
+    """Compare the captured variance with that of dense PCA, also for more components than the model has, if known."""
     dense = np.cumsum(model.facts.get("dense_variance_ratio") or [])
     told = [f"{j + 1} component(s): sparse {share:.1%}" for j, share in enumerate(model.captured_ratios)]
     label = "Variance captured by the first components. " + "; ".join(told)
@@ -115,7 +115,7 @@ def variance(model: SparsePCAModel) -> Markup:
 
 
 def sparsity_path(model: SparsePCAModel) -> Markup | None:
-    """Show the variance captured against non-zeros."""
+    """Show the captured variance against the number of non-zeros."""
     path = model.facts.get("path")
     if not path:
         return None
@@ -133,7 +133,7 @@ def sparsity_path(model: SparsePCAModel) -> Markup | None:
 
 
 def correlation(model: SparsePCAModel) -> Markup | None:
-    """Show how far the components' scores are correlated."""
+    """Show the correlations between the scores of the components."""
     if model.n_components < 2:
         return None
     values = model.correlation
@@ -149,7 +149,7 @@ def correlation(model: SparsePCAModel) -> Markup | None:
 def biplot(
     model: SparsePCAModel, scores: NDArray[np.float64] | None, classes: Sequence[object] | None = None
 ) -> Markup | None:
-    """Show features, and rows where they may be shown, in the plane of the first two components."""
+    """Show features, and rows if they may be shown, in the plane of the first two components."""
     if model.n_components < 2:
         return None
     rows = (
@@ -200,7 +200,7 @@ def _by_use(model: SparsePCAModel) -> list[int]:
 
 
 def sites(model: SparsePCAModel) -> Markup:
-    """Show how well the joint components fit each site that lets this be shown."""
+    """Show how well the joint components fit each site that allows this to be shown."""
     shown = model.facts.get("sites") or []
     hidden = model.n_sites - len(shown)
     kept = tag(

@@ -1,4 +1,4 @@
-"""What the report says in words, from a model's figures."""
+"""The sentences of the report, written from the numbers of a model."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ from fedspca.model import SparsePCAModel
 from fedspca.plots.loadings import by_size, short
 
 NAMED = 4
-SEPARATE = 0.3  # correlation of scores below which components are said to hardly overlap: 9 % of the variance shared
+SEPARATE = 0.3  # components hardly overlap below this correlation of scores: they share 9 % of the variance
 
 
 def headline(model: SparsePCAModel) -> str:
@@ -50,7 +50,7 @@ def _found(model: SparsePCAModel) -> str:
 
 
 def next_step(model: SparsePCAModel) -> str:
-    """Say what to do next, from what is known."""
+    """Say what the reader could do next."""
     if model.overlaps():
         return "Next: fit again with more features a component, or with fewer components, and compare."
     path = model.facts.get("path")
@@ -66,11 +66,11 @@ def next_step(model: SparsePCAModel) -> str:
 
 
 def overlap(model: SparsePCAModel) -> str | None:
-    """Say whether components overlap; None for one component."""
+    """Say whether components overlap; None for one component, or if a warning already says so."""
     if model.n_components < 2:
         return None
     if model.overlaps():
-        return None  # a caution says it
+        return None  # a warning in the report says so
     values = model.correlation
     pairs = [(abs(values[i, j]), j + 1, i + 1) for i in range(len(values)) for j in range(i)]
     _, first, second = max(pairs)
@@ -87,7 +87,7 @@ def _how_much(correlation: float) -> str:
 
 
 def component_words(model: SparsePCAModel, number: int) -> str:
-    """Say what one component is made of."""
+    """Say which features one component consists of."""
     weights = model.components[number]
     order = by_size(weights)
     if not order:
@@ -108,7 +108,7 @@ def component_words(model: SparsePCAModel, number: int) -> str:
 
 
 def stand_ins(model: SparsePCAModel, number: int, least: float = 0.7) -> str | None:
-    """Name features without a weight that correlate highly with the score: they could stand in for those with one."""
+    """Name features without a weight that correlate highly with the score: they could replace selected features."""
     known = model.feature_correlations
     if known is None:
         return None
@@ -135,7 +135,7 @@ def count(number: int, noun: str) -> str:
 
 
 def size(n_bytes: float) -> str:
-    """Return bytes as people read them."""
+    """Return a number of bytes in a unit that is easy to read."""
     for unit in ("B", "kB", "MB", "GB"):
         if n_bytes < 1000 or unit == "GB":
             return f"{n_bytes:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""What runs beside the data: a site, the closed list of questions it can be asked, and its owner's policy."""
+"""What runs where the data are: a site, the closed list of questions it can be asked, and its owner's policy."""
 
 from typing import TYPE_CHECKING
 

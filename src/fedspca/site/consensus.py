@@ -1,7 +1,7 @@
 """The workers' side of consensus ADMM: the local primal and dual updates of FSSPCA and FASPCA.
 
-A round is one exchange. The question brings zᵗ; the site first takes the dual step that waited for it,
-uᵗ = uᵗ⁻¹ + ρ(wᵗ − zᵗ), then its primal step, and answers with terms of sums: wᵗ⁺¹ + uᵗ/ρ and a few norms.
+A round is one exchange. The question brings zᵗ. The site first takes the dual step, which needs zᵗ:
+uᵗ = uᵗ⁻¹ + ρ(wᵗ − zᵗ). It then takes its primal step, and answers with terms of sums: wᵗ⁺¹ + uᵗ/ρ and a few norms.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 
 class ConsensusState(NamedTuple):
-    """What a site keeps between rounds; nothing of it ever travels."""
+    """What a site keeps between rounds. It never leaves the site."""
 
     iteration: int  # how many primal steps were taken
     frame: Frame
@@ -51,7 +51,7 @@ def restarted(rows: DeflatedRows, state: ConsensusState, w: Array) -> ConsensusS
 
 
 def dual_step(state: ConsensusState, z: Array) -> ConsensusState:
-    """U ← u + ρ(w − z), with the ρ under which w was found; before the first round there is nothing to do."""
+    """Update u ← u + ρ(w − z), with the ρ of the round in which w was found; no update before the first round."""
     if state.iteration == 0:
         return state
     return state._replace(u=state.u + state.rho * (state.w - z))
@@ -59,9 +59,9 @@ def dual_step(state: ConsensusState, z: Array) -> ConsensusState:
 
 @dataclass(frozen=True)
 class ReconstructionProblem:
-    """Min over wᵀGw = I of ‖A − Awwᵀ‖² + Σ λ1 ψ(w) + ⟨u, w⟩ + (ρ/2)‖w − z‖² (a constant ‖A‖² apart).
+    """Min over wᵀGw = I of ‖A − Awwᵀ‖² + Σ λ1 ψ(w) + ⟨u, w⟩ + (ρ/2)‖w − z‖² (up to the constant ‖A‖²).
 
-    Where G is the identity, ``orthonormal``, so is wᵀw, and the first term is −tr(wᵀSw) with S = AᵀA.
+    ``orthonormal`` says that G = I. Then wᵀw = I too, and the first term is −tr(wᵀSw) with S = AᵀA.
     """
 
     u: Array
@@ -77,7 +77,7 @@ class ReconstructionProblem:
 
     @cached_property
     def _pull(self) -> Array:
-        """What the gradient has that does not depend on w."""
+        """The part of the gradient that does not depend on w."""
         return self.u - self.rho * self.z
 
     def value(self, w: Array, gram_w: Array) -> float:
@@ -106,7 +106,7 @@ class Descent:
     """How a site descends: the choices of Algorithm 3 and of its extension to the generalised manifold."""
 
     steps: int
-    tol: float  # z moves on next round: a gradient this small, relative to the first, has done its work
+    tol: float  # stop at this gradient norm, relative to the first: z changes in the next round anyway
     search: LineSearch
     retraction: Retraction
     stay_in_complement: bool
@@ -129,7 +129,7 @@ def descend_on_manifold(
         direction = steepest_direction = -tangent_projection(w, gradient, rows.removed)
         if how.conjugate and last is not None:
             direction = _conjugate(w, rows.removed, direction, *last, gradient)
-        if how.stay_in_complement:  # w itself may lean on what was removed by a rounding error, which would grow
+        if how.stay_in_complement:  # rounding may move w towards removed directions, and the error would grow
             direction = project_out(rows.removed, direction)
         slope = float(np.vdot(gradient, direction))
         steepest = max(steepest, -slope)
@@ -147,7 +147,7 @@ def descend_on_manifold(
 
 
 def _conjugate(w: Array, removed: Array, steepest: Array, direction: Array, before: Array, gradient: Array) -> Array:
-    """Polak and Ribière's direction, the last one carried here by projection; the steepest where that rises."""
+    """Polak and Ribière's direction, with the last one projected to this point; the steepest if it does not descend."""
     carried, old = tangent_projection(w, direction, removed), tangent_projection(w, before, removed)
     beta = max(0.0, float(np.vdot(steepest, steepest - old)) / max(float(np.vdot(before, before)), 1e-300))
     mixed = steepest + beta * carried

@@ -1,4 +1,4 @@
-"""A site whose rows are a ``dask.array``: sums over them are formed where they are, on the cluster."""
+"""A site whose rows are a ``dask.array``: sums over the rows are formed on the cluster."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,19 +9,19 @@ import scipy.sparse as sp
 
 from fedspca.linalg.operators import Labels, RemoteRows, Rows, Sums
 
-FAN_IN = 8  # sums that one task adds up: a worker never holds more of them at a time
+FAN_IN = 8  # how many sums one task adds, so the most that a worker holds at a time
 
 
 def is_dask(x: object) -> bool:
-    """Whether this is an array of Dask's, without importing it for those who do not use it."""
+    """Whether this is a Dask array. Dask is not imported for this check."""
     return type(x).__module__.partition(".")[0] == "dask" and hasattr(x, "to_delayed") and hasattr(x, "chunks")
 
 
 class DaskRows(RemoteRows):
     """Rows of a two-dimensional ``dask.array``, dense or of CSR chunks.
 
-    Chunks are never fetched: a function of a chunk travels to the workers, and what comes back is a sum of the size of
-    the answer. Every question reads the chunks once, so ``persist()`` an array that is costly to load.
+    Chunks are never fetched: the function is sent to the workers, and only a sum of the size of the answer comes
+    back. Every question reads the chunks once, so ``persist()`` an array that is costly to load.
     """
 
     def __init__(self, array: Any) -> None:
@@ -63,7 +63,7 @@ def _of_chunk(of: Callable[..., Sums], chunk: Any, *labels: Labels) -> Sums:
     if sp.issparse(chunk):
         rows: Any = chunk
         rows = rows.tocsr()
-        if not rows.has_canonical_format:  # an entry stored in parts would count as several
+        if not rows.has_canonical_format:  # an entry stored in several parts would be counted several times
             rows = rows.copy()
             rows.sum_duplicates()
         return of(rows, *labels)

@@ -1,8 +1,9 @@
 """What covariates and weights would disclose: sums over a few rows, or over the rows of one site.
 
-CᵀX holds, for the indicator of one row, that row; for the indicator of one site, that site's own sums. A weight that is
-zero but for a few rows makes every sum one over those. So under masks a site takes part only with covariates of which
-each varies here, in rows enough, and none of which, nor any combination, is mostly about one row.
+If a covariate is the indicator of one row, CᵀX contains that row. If it is the indicator of one site, CᵀX contains that
+site's own sums. If weights are zero except for a few rows, every sum is a sum over those rows. So under masks a site
+takes part only if each covariate varies in enough of its rows, and no covariate or combination of covariates is mostly
+about one row.
 """
 
 from collections.abc import Sequence
@@ -11,11 +12,11 @@ import numpy as np
 
 from fedspca.linalg.beside import Array, Beside
 
-ONE_ROW = 0.5  # a row with more of the leverage outweighs all others together
+ONE_ROW = 0.5  # a row with a larger leverage outweighs all other rows together
 
 
 def disclosed(beside: Beside, names: Sequence[str], *, min_rows: int, least: int) -> str | None:
-    """Return in the owner's words what sums with these covariates and weights would tell of few rows, or None.
+    """Return, in words for the owner, what sums with these covariates and weights would disclose; None if nothing.
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ def disclosed(beside: Beside, names: Sequence[str], *, min_rows: int, least: int
     min_rows : int
         The fewest rows that a sum may be over.
     least : int
-        The fewest rows that a covariate may tell from the others. With one, single rows may be told.
+        The fewest rows in which a covariate must differ from its most common value. 1 allows indicators of one row.
     """
     if beside.weights is not None and (rows := effective_rows(beside.weights)) < min_rows * (1 - 1e-9):
         return f"its weights count as {rows:.1f} equal rows would, and its policy requires {min_rows}"
@@ -46,13 +47,13 @@ def disclosed(beside: Beside, names: Sequence[str], *, min_rows: int, least: int
 
 
 def effective_rows(weights: Array) -> float:
-    """How many rows of equal weight would say as much (Kish): (Σw)²/Σw²."""
+    """Effective number of rows (Kish): (Σw)²/Σw²."""
     share = weights / weights.max()
     return float(share.sum() ** 2 / (share @ share))
 
 
 def largest_leverage(beside: Beside) -> float:
-    """The largest share that one row has in any combination of the covariates and a constant: from 0 to 1."""
+    """The largest leverage of one row in the design of a constant and the covariates, between 0 and 1."""
     covariates = np.asarray(beside.covariates)
     about = covariates - covariates.mean(axis=0)
     spread = np.abs(about).max(axis=0)

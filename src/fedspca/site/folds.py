@@ -1,7 +1,7 @@
-"""Answers by fold: the same sums, once for each fold into which a site deals its rows.
+"""Answers by fold: the same sums, once for each fold of a site's rows.
 
-An additive question's answer is a sum over rows. So the answer for a fold is the sum of the answers for any parts of
-it, and one pass over the rows gives all folds: each stretch of rows is split by fold while it is in memory.
+An additive question's answer is a sum over rows. So the answer for a fold is the sum of the answers for its parts.
+One pass over the rows gives all folds: each block of rows is split by fold while it is in memory.
 """
 
 from functools import partial
@@ -26,10 +26,10 @@ from fedspca.site.question import DEAL, Query, Question, SiteData, Terms
 
 
 def deal(site: str, rows: int, folds: int, seed: int, least: int = 1) -> Labels:
-    """Return the fold of each of a site's rows: at random, in folds of the same size.
+    """Return the fold of each of a site's rows: at random, in folds of nearly equal size.
 
-    The site's name enters, so that each site deals for itself, the same each time. A site that has fewer than ``least``
-    rows for each fold keeps its rows together, in a fold drawn at random.
+    The site's name is part of the seed, so that each site draws its own folds, the same each time. A site that has
+    fewer than ``least`` rows for each fold keeps all its rows in one fold, which is drawn at random.
     """
     rng = np.random.default_rng([seed, crc32(site.encode())])
     first = int(rng.integers(folds))  # otherwise the first folds would be the larger ones at every site
@@ -50,7 +50,7 @@ def answer_by_fold(question: Question, data: SiteData, query: Query, least: int)
     data : SiteData
         The rows.
     query : Query
-        The question as it is asked, with the number of folds and the seed of the deal.
+        The question as it is asked, with the number of folds and the seed that assigns rows to folds.
     least : int
         How many rows a fold must hold at least.
     """
@@ -59,7 +59,7 @@ def answer_by_fold(question: Question, data: SiteData, query: Query, least: int)
     n, d = data.rows.shape
     labels = deal(data.site, n, query.folds, int(query.scalars[DEAL]), least)
     shapes = question.shapes(d, query)
-    # a fold's part of a stretch is copied: it takes no more than its answer does, or a fixed size
+    # a fold's part of a block is copied: the copy is no larger than the answer, or than a fixed size
     stretch = max(COPY_BYTES // (8 * d), sum(prod(shape) for shape in shapes.values()) // d, 1)
     of = partial(_sums_of, question, query.as_a_whole(), data.site, data.missing, query.folds, stretch)
     sums = data.rows.labelled_total(of, labels) if isinstance(data.rows, RemoteRows) else of(data.rows, labels)
@@ -70,7 +70,7 @@ def answer_by_fold(question: Question, data: SiteData, query: Query, least: int)
 def _sums_of(
     question: Question, query: Query, site: str, missing: bool, folds: int, stretch: int, rows: Rows, labels: Labels
 ) -> Sums:
-    """Return each term by fold, of rows here."""
+    """Return each term by fold, for rows in this process."""
     n, d = rows.shape
     sums = tuple(np.zeros((folds, *shape)) for shape in question.shapes(d, query).values())
     for start in range(0, n, stretch):
@@ -84,7 +84,7 @@ def _sums_of(
 
 
 class _Part(SiteData):
-    """Some rows of a fold. They are multiplied once, so that it never pays to form their Gram matrix first."""
+    """Some rows of a fold. They are multiplied only once, so forming their Gram matrix first would not save time."""
 
     def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
         return super().seen_in(frame, expected=0)

@@ -9,7 +9,7 @@ from fedspca.site.errors import SiteRefusal
 GRAM = "gram"
 COVARIANCES = (GRAM, "permuted_gram")  # questions that are answered with a whole covariance
 MAX_FOLDS = 20
-MAX_GRAM_FEATURES = 4096  # the upper triangle of such a covariance has 67 MB
+MAX_GRAM_FEATURES = 4096  # the upper triangle of such a covariance takes 67 MB
 
 
 @dataclass(frozen=True)
@@ -19,23 +19,23 @@ class Policy:
     Parameters
     ----------
     min_rows : int, default=1
-        Answer only if the site holds at least this many rows. A sum over few rows says much about each of them.
+        Answer only if the site holds at least this many rows. A sum over few rows discloses much about each row.
     allowed_queries : frozenset of str or None, default=None
         The questions that may be asked, by name; None allows every question of the closed list.
     max_rounds : int or None, default=None
         How many questions are answered in all; None sets no limit.
     max_components : int or None, default=None
-        How many directions one question may ask about at once; None sets no limit. Solvers ask about more directions
-        than they look for components, to find the leading ones faster: up to three times as many and twenty.
+        How many directions one question may ask about at once; None sets no limit. To find the leading components
+        faster, solvers ask about more directions than components: up to three times as many, plus twenty.
     max_gram_features : int or None, default=4096
-        The most features of which the whole covariance may be asked at once, in one sum (the question ``gram``). It
-        releases what as many rounds of products as there are features would. 0 never allows it; None sets no limit.
+        The most features for which the whole covariance may be asked in one sum (the question ``gram``). This sum
+        releases as much as d products, one for each of the d features. 0 never allows it; None sets no limit.
     max_folds : int, default=20
-        Into how many folds the rows may be dealt at most, so that sums are told by fold; 0 never allows it.
+        The most folds by which sums may be answered; 0 never allows sums by fold.
     min_fold_rows : int, default=1
-        How many rows of this site a fold must hold at least. A site with too few for that keeps its rows together, in
-        one fold; between institutions it refuses. Under masks also in how many rows a covariate must differ from its
-        commonest value.
+        How many rows of this site a fold must hold at least. A site with too few rows keeps all of them in one fold;
+        between institutions it refuses. Under masks, it is also the fewest rows in which a covariate must differ from
+        its most common value.
     alone : frozenset of str, default=frozenset()
         Questions whose answer may be shown as this site's own, outside any sum; none by default.
     min_sites : int, default=1
@@ -43,10 +43,10 @@ class Policy:
     masking : bool, default=False
         Between institutions: whether terms may leave only under masks, so that nobody sees more than the sum.
     replay : bool, default=True
-        Between institutions, under masks: whether only those questions are answered that the site, which runs the
-        agreed study beside, would ask next itself.
+        Between institutions, under masks: whether the site answers only the questions that the agreed study asks.
+        For this check, the site runs the study itself and computes the next question.
     epsilon, delta : float or None, default=None
-        Between institutions: the budget of differential privacy; None asks for none.
+        Between institutions: the budget of differential privacy; None means no differential privacy.
     """
 
     min_rows: int = 1

@@ -1,4 +1,4 @@
-"""How sites see their rows before anything is asked: covariates, weights, and a mean and spread of their own.
+"""How sites prepare their rows before any question: covariates, weights, and each site's own mean and spread.
 
 Everything here is agreed between the sites, or local to one. A site's own mean and spread never leave it.
 """
@@ -18,7 +18,7 @@ from fedspca.site.errors import InvalidData
 Array = NDArray[np.float64]
 
 BETWEEN = ":"  # an interaction is written age:sex
-MOST_LINES = 10_000  # columns of a design; interactions of long lists of levels have any number
+MOST_LINES = 10_000  # the most columns of a design; interactions of categories with many levels could have any number
 
 
 class Line(NamedTuple):
@@ -30,15 +30,15 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Design:
-    """Which covariates are taken out, and the columns that they become.
+    """Which covariates the features are adjusted for, and their columns in the design.
 
     Parameters
     ----------
     terms : tuple of str
         The covariates by name; ``a:b`` is their interaction.
     levels : mapping of str to tuple of str
-        The levels of those that are categories, on which all sites agree. The first is what the others are compared
-        with, and has no column.
+        The levels of the categorical covariates, on which all sites agree. The first is the reference level, and has
+        no column.
     """
 
     terms: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Design:
         return tuple(Line(name, term) for term in self.terms for name in self._names_of(term))
 
     def _count(self, term: str) -> int:
-        """Count the columns of a term, without making them: a study is proposed by anyone."""
+        """Count the columns of a term without making them: anyone may propose a study, with any number of levels."""
         return math.prod(len(self.levels[part]) - 1 for part in term.split(BETWEEN) if part in self.levels)
 
     def _names_of(self, term: str) -> list[str]:
@@ -155,11 +155,11 @@ class Preparation:
     Attributes
     ----------
     design : Design
-        The covariates that are taken out.
+        The covariates that features are adjusted for.
     weighted : bool
         Whether rows have weights.
     equal_sites : bool
-        Whether every site counts alike, however many rows it has.
+        Whether all sites count equally, however many rows they have.
     centre, scale : {"joint", "site"}
         Whose mean is subtracted, and by whose standard deviation features are divided, if at all.
     """
@@ -179,7 +179,7 @@ class Preparation:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Preparation":
-        """Return the preparation that settings ask for; what they do not say is as usual."""
+        """Return the preparation that settings ask for; settings that are not given have their defaults."""
         chosen = {**USUAL, **{name: value for name, value in settings.items() if name in USUAL}}
         return cls(
             Design(tuple(chosen["adjust"]), chosen["levels"] if chosen["adjust"] else {}),
@@ -196,12 +196,12 @@ class Preparation:
 
     @property
     def plain(self) -> bool:
-        """Whether rows are seen as they are."""
+        """Whether rows are used unchanged."""
         return self == Preparation()
 
 
 PLAIN = Preparation()
-# the settings that a preparation follows from, and what they usually are
+# the settings that define a preparation, and their defaults
 USUAL: Mapping[str, Any] = {
     "adjust": (),
     "levels": {},
@@ -213,26 +213,26 @@ USUAL: Mapping[str, Any] = {
 
 
 def unusual(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those settings of a preparation that are not as usual."""
+    """Return the settings of a preparation that differ from their defaults."""
     chosen = {name: settings[name] for name in USUAL if name in settings}
     return {name: value for name, value in chosen.items() if value not in (USUAL[name], [])}
 
 
 def columns_beside(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns of a table that settings take as covariates and weights, and so not as features."""
+    """Return the columns of a table that are covariates or weights, and therefore not features."""
     weight = settings.get("weight")
     return (*Design(tuple(settings.get("adjust", ()))).names, *((weight,) if weight is not None else ()))
 
 
 @dataclass(frozen=True, eq=False)
 class Own:
-    """A site's own mean and spread: rows are seen as (X − mean)/scale before they are seen in any frame."""
+    """A site's own mean and spread: rows become (X − mean)/scale before any frame is applied."""
 
     mean: Array
     scale: Array
 
     def seen(self, frame: Frame) -> Frame:
-        """Return the frame of the raw rows in which they are what the given frame makes of the prepared ones."""
+        """Return the frame that does to the raw rows what the given frame does to the prepared rows."""
         adjustment = frame.adjustment
         if adjustment is not None:
             adjustment = Adjustment(adjustment.mean, adjustment.coefficients * self.scale)
@@ -240,7 +240,7 @@ class Own:
 
 
 def own_view(rows: AnyRows, beside: Beside, preparation: Preparation, *, missing: bool) -> Own | None:
-    """Return a site's own mean and spread, or None where only the joint ones count."""
+    """Return a site's own mean and spread, or None if only the joint ones are used."""
     if preparation.centre != "site":
         return None
     n = beside.ones(rows.shape[0]).sum()
@@ -252,7 +252,7 @@ def own_view(rows: AnyRows, beside: Beside, preparation: Preparation, *, missing
     if preparation.scale == "site":
         squares = np.maximum(squares - offsets**2 / counts, 0.0)
         constant = squares <= n * (2 * np.finfo(float).eps * np.abs(mean)) ** 2
-        # with equal sites the weights sum to one at each: their number of rows is what counts
+        # with equal sites the weights of each site sum to one, so the number of rows is used instead
         free = counts * (rows.shape[0] - 1) / n if preparation.equal_sites else counts - 1
         scale = np.where(constant, 1.0, np.sqrt(squares / np.where(free > 0, free, 1.0)))
     return Own(mean, scale)
@@ -273,9 +273,10 @@ def checked_weights(where: str, weights: Any, n: int) -> Array:
 def beside_rows(
     where: str, n: int, covariates: Array | None, weights: Any | None, preparation: Preparation
 ) -> tuple[Beside, float]:
-    """Return what stands beside a site's rows, as the preparation says, and the sum of its weights as they were given.
+    """Return a site's covariates and weights, as the preparation says, and the sum of the weights as given.
 
-    With a mean of its own a site's covariates are about theirs too: sites are then compared with themselves only.
+    If the site's own mean is subtracted from features, it is subtracted from covariates too: no comparison between
+    sites remains.
     """
     given = np.ones(n) if weights is None else checked_weights(where, weights, n)
     lines = preparation.design.lines

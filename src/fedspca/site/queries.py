@@ -1,16 +1,17 @@
 """The closed list of questions that a site can be asked.
 
 Each question is a pure function (data, state, query) -> (state, terms). Terms are all that a site reveals, and each
-is a term of a sum over the sites. The list says, in words, what each releases.
+is a term of a sum over the sites. The list says in words what each question releases.
 
 What may never change:
 
 - The list is closed: a site answers nothing that is not in it, and a coordinator cannot add to it.
 - A name keeps its meaning. Owners approve questions by name, so another answer needs another name.
-- Names and shapes of the terms follow from the question alone, never from the rows: a shape must not tell anything.
+- Names and shapes of the terms follow from the question alone, never from the rows: a shape must disclose nothing.
 - Every array of an answer is to be summed over the sites. None is an identifier, an extreme or a row.
 - An answer by fold is the same answer once for each fold of the rows; summed over the folds it is the answer itself.
-- A question with noise has a ``cost``, and draws its noise from the operating system; one without has none.
+- A question with noise has a ``cost``, and takes its random bits from the operating system. A question without
+  noise has no ``cost``.
 """
 
 from collections.abc import Mapping
@@ -75,14 +76,14 @@ def _adjustment(query: Query) -> Adjustment | None:
 
 
 def _about(data: SiteData, query: Query) -> tuple[Frame, Array]:
-    """Return the frame of raw rows that a question about means alone names, and the site's own spread."""
+    """Return the frame of the raw rows for a question that names only means, and the site's own spread."""
     mean = query.arrays["mean"]
     frame = Frame(mean, np.ones(len(mean)), np.zeros((len(mean), 0)), _adjustment(query))
     return data.raw(frame), np.ones(len(mean)) if data.own is None else data.own.scale
 
 
 def moments(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """N and Σx, with a count for each feature of the values that are there."""
+    """N and Σx, and for each feature the number of values that are not missing."""
     n, d = data.rows.shape
     if not data.preparation.counts_rows:
         raise InvalidQuery(data.site, query.name, "its rows have weights: ask weighted_moments.")
@@ -91,14 +92,14 @@ def moments(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
 
 
 def _sums(data: SiteData) -> Array:
-    """Σx by feature; about a mean of the site's own it is nothing."""
+    """Σx by feature; zero if the site's own mean is subtracted."""
     if data.own is not None:
         return np.zeros(data.rows.shape[1])
     return column_sums(data.rows, missing=data.missing, beside=data.beside)
 
 
 def weighted_moments(data: SiteData, state: State, _query: Query) -> tuple[State, Terms]:
-    """Rows that count, Σw as given and as used, and Σwx, with Σw for each feature over the values that are there."""
+    """Rows that count, Σw as given and as used, and Σwx, and Σw per feature over values not missing."""
     n, d = data.rows.shape
     weights = data.beside.ones(n)
     here = np.full(d, weights.sum())
@@ -112,12 +113,12 @@ def weighted_moments(data: SiteData, state: State, _query: Query) -> tuple[State
 
 
 def deviations(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """Σ(x − μ) and Σ(x − μ)² by feature, about the mean of all sites; the first is what rounding left in the mean."""
+    """Σ(x − μ) and Σ(x − μ)² by feature, about the mean of all sites; the first corrects the mean for rounding."""
     return state, _deviations(data, query)
 
 
 def residuals(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """Σe and Σe² by feature of what the covariates leave, e = x − μ − (c − γ)B."""
+    """Σe and Σe² by feature, where e = x − μ − (c − γ)B is the residual after the covariates."""
     return state, _deviations(data, query)
 
 
@@ -126,14 +127,14 @@ def _deviations(data: SiteData, query: Query) -> Terms:
     offsets, squares = deviations_from(
         data.rows, frame.mean, missing=data.missing, beside=data.beside, adjustment=frame.adjustment
     )
-    if data.own is not None:  # what rounding leaves of a feature with one value at this site is no variance
+    if data.own is not None:  # rounding errors of a feature that is constant at this site are no variance
         dust = (2 * np.finfo(float).eps * np.abs(data.own.mean)) ** 2 * data.beside.ones(data.rows.shape[0]).sum()
         squares = np.where(squares <= dust, 0.0, squares)
     return {"offsets": offsets / spread, "squares": squares / spread**2}
 
 
 def covariate_sums(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """Σc by covariate, and whether it varies here: one or nothing, so that the sum counts sites."""
+    """Σc by covariate, and 1 if it varies at this site, else 0, so that the sum counts sites."""
     covariates = _covariates(data, query)
     varying = np.ptp(covariates, axis=0) > 0
     return state, {"sums": data.beside.weighted(covariates).sum(axis=0), "varying": varying.astype(np.float64)}
@@ -162,7 +163,7 @@ def _covariates(data: SiteData, query: Query) -> Array:
 def between_sites(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """Σx, (Σx)²/n and Σ(x − x̄)² of this site about the joint mean, and (Σa)²/n of what is analysed, by feature.
 
-    Summed over the sites they say what lies between their means, before and after.
+    Summed over the sites, they give the variance between the sites' means, before and after the adjustment.
     """
     joint = query.arrays["mean"] if data.own is None else np.zeros(data.rows.shape[1])
     n = data.beside.ones(data.rows.shape[0]).sum()
@@ -183,13 +184,13 @@ def gram_product(data: SiteData, state: State, query: Query) -> tuple[State, Ter
 
 
 def gram_sketch(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """AᵀAΩ for random directions Ω that travel as a seed."""
+    """AᵀAΩ for random directions Ω, of which only the seed is sent."""
     product = data.seen_in(_frame(query)).gram_product(asked_directions(query))
     return state, {"product": product.astype(str(query.scalars["precision"]), copy=False)}
 
 
 def asked_directions(query: Query) -> Array:
-    """Return the directions that a question asks about: those it brings, or those that its seed stands for."""
+    """Return the directions that a question asks about: those it contains, or those drawn from its seed."""
     if "directions" in query.arrays:
         return query.arrays["directions"]
     return random_directions(int(query.scalars["seed"]), (len(query.arrays["mean"]), int(query.scalars["columns"])))
@@ -202,7 +203,7 @@ def gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
 
 
 def permuted_gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """AᵀA of rows whose columns are permuted, each by itself, several times: the covariance of unrelated features."""
+    """AᵀA after each column is permuted independently, several times: the covariance of unrelated features."""
     if not data.preparation.plain:
         raise InvalidQuery(
             data.site, query.name, "rows with covariates, weights or a mean of their own are not permuted."
@@ -215,10 +216,10 @@ def permuted_gram(data: SiteData, state: State, query: Query) -> tuple[State, Te
 
 
 def random_directions(seed: int, shape: tuple[int, int]) -> Array:
-    """Draw the directions that a seed stands for, here and at the sites.
+    """Draw the directions of a seed, in the same way here and at the sites.
 
-    They are not orthonormalised: the generator's stream is the same on every machine, a QR's last digits are not.
-    While somebody in this process holds them, the sites in it share them: drawing costs as much as a pass does.
+    They are not orthonormalised: the generator gives the same numbers on every machine, but a QR's last digits differ.
+    Sites in one process share the directions while they are in use: drawing costs as much as a pass over the rows.
     """
     drawn = _DRAWN.get((seed, shape))
     if drawn is None:
@@ -237,7 +238,7 @@ def captured_variance(data: SiteData, state: State, query: Query) -> tuple[State
 def row_errors(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """Σe and Σe² of the rows' squared reconstruction errors e = ‖a − aQQᵀ‖²: what a threshold for anomalies needs.
 
-    Q is orthonormal to the last digit here, whatever rounding it came with, so that QQᵀ is a projection.
+    Q is orthonormalised again here, to remove rounding errors, so that QQᵀ is a projection.
     """
     basis = np.linalg.qr(query.arrays["directions"])[0]
     errors, squares = data.standardised_in(_frame(query)).error_sums(basis)
@@ -245,7 +246,7 @@ def row_errors(data: SiteData, state: State, query: Query) -> tuple[State, Terms
 
 
 def curvature(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """(σ_max(A)²/reference)¹⁶, whose sum yields a power mean: the sites' largest curvature without any one's."""
+    """(σ_max(A)²/reference)¹⁶, whose sum gives a power mean: about the largest curvature, and no site's own."""
     relative = data.seen_in(_frame(query)).largest_eigenvalue() / float(query.scalars["reference"])
     return state, {"curvature": np.array(relative**CURVATURE_POWER)}
 
@@ -261,7 +262,7 @@ def faspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
 
 
 def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """One consensus round of FSSPCA (Algorithms 1 and 3, on the generalised manifold once there are removed ones)."""
+    """One consensus round of FSSPCA (Algorithms 1 and 3, on the generalised manifold after the first stage)."""
     z, rho, mu = query.arrays["z"], float(query.scalars["rho"]), float(query.scalars["mu"])
     before = dual_step(_consensus_state(data, state, query), z)
     rows = data.seen_in(before.frame, COLUMNS_OF_CONSENSUS)
@@ -270,7 +271,7 @@ def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
     how = Descent(
         steps=int(query.scalars["steps"]),
         tol=float(query.scalars["tol"]),
-        search=cast("LineSearch", query.scalars["search"]),  # the question's form has checked both
+        search=cast("LineSearch", query.scalars["search"]),  # both were checked with the question's form
         retraction=cast("Retraction", query.scalars["retraction"]),
         stay_in_complement=query.scalars["deflation"] == "orthogonal",
         conjugate=query.scalars["direction"] == "conjugate",
@@ -282,7 +283,7 @@ def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
 
 
 def _consensus_state(data: SiteData, state: State, query: Query) -> ConsensusState:
-    """State in which this round finds the site: begun anew in round 0, else the one that the last round left."""
+    """The site's state at the start of this round: new in round 0, else that of the last round."""
     iteration = int(query.scalars["iteration"])
     if iteration == 0:
         missing = {"mean", "scale", "removed"} - set(query.arrays)
@@ -298,14 +299,14 @@ def _consensus_state(data: SiteData, state: State, query: Query) -> ConsensusSta
 
 
 def starting_point(site: str, frame: Frame, query: Query) -> Array:
-    """Start at the common point where one is given, else, as the paper does, at a random one of the site's own."""
+    """Start at the common point if one is given, else at a random point of the site's own, as in the paper."""
     if "start" in query.arrays:
         return query.arrays["start"]
     return random_point(site, frame, query)
 
 
 def random_point(site: str, frame: Frame, query: Query, *rounds: int) -> Array:
-    """Draw a point of the manifold: of this site, and of this round where one is named."""
+    """Draw a random point of the manifold for this site, and for this round if a round is given."""
     # seeded by the site's name as well: independent between sites, and the same whatever their order
     rng = np.random.default_rng([int(query.scalars["seed"]), crc32(site.encode()), *rounds])
     return polar_factor(project_out(frame.removed, rng.standard_normal(query.arrays["z"].shape)), frame.removed)
@@ -345,7 +346,7 @@ def _number(query: Query, name: str) -> float:
 
 
 def _noised(data: SiteData, query: Query, values: Array) -> Array:
-    """Add this site's part of the noise: so many sites add theirs, and the variances add up."""
+    """Add this site's part of the noise. Each site adds its own part, and the variances add up."""
     try:
         return noised(values, _number(query, "sigma") / _number(query, "among") ** 0.5, int(query.scalars["grid"]))
     except (ValueError, ArithmeticError) as error:

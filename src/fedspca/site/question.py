@@ -25,11 +25,11 @@ Terms: TypeAlias = dict[str, Array]
 State: TypeAlias = ConsensusState | None
 Shape: TypeAlias = tuple[str, ...]
 
-LARGEST, SMALLEST = 1e30, 1e-30  # of the numbers in a question; squares, and products of a few, are still numbers
-BESIDE = frozenset({"removed", "coefficients"})  # matrices of a question that are no directions asked about
-ORTHONORMAL = 1e-6  # solvers keep ten digits
-MOST_PERMUTATIONS = 100  # in one answer,
-AT_ONCE = 8 << 20  # if they have no more numbers than that, or it is one
+LARGEST, SMALLEST = 1e30, 1e-30  # of the numbers in a question; their squares and short products do not overflow
+BESIDE = frozenset({"removed", "coefficients"})  # matrices of a question that are not directions
+ORTHONORMAL = 1e-6  # tolerance; the solvers' directions are orthonormal to about ten digits
+MOST_PERMUTATIONS = 100  # the most permutations in one answer
+AT_ONCE = 8 << 20  # the most numbers in one answer, unless it is for a single permutation
 FOLDS, DEAL = "folds", "deal"  # the scalars of a question that is answered by fold: how many, and the seed
 
 
@@ -48,7 +48,7 @@ class Query:
 
     @property
     def folds(self) -> int:
-        """By how many folds it is to be answered; 0 if as a whole."""
+        """By how many folds to answer; 0 if as a whole."""
         folds = self.scalars.get(FOLDS, 0)
         return folds if isinstance(folds, int) else 0
 
@@ -74,7 +74,7 @@ def query_hash(query: Query) -> str:
 class SiteData:
     """A site's rows, seen in the frame that a question names. ``missing`` says whether some values may be NaN.
 
-    ``beside`` is what stands beside the rows, ``weight`` the sum of their weights as they were given.
+    ``beside`` holds the covariates and weights of the rows, ``weight`` the sum of the weights as given.
     """
 
     def __init__(
@@ -101,13 +101,13 @@ class SiteData:
         return DeflatedRows(self.standardised_in(frame), frame.removed, expected)
 
     def standardised_in(self, frame: Frame) -> StandardisedRows:
-        """Return the rows, centred and scaled as the frame says. The last operator is kept, for its Gram matrix."""
+        """Return the rows, centred and scaled as the frame says. The last operator is kept for its Gram matrix."""
         if self._last is None or not _same_view(self._last[0], frame):
             self._last = (frame, self._operator(self.raw(frame)))
         return self._last[1]
 
     def raw(self, frame: Frame) -> Frame:
-        """Return the frame in terms of the raw rows: the site's own mean and spread, if it goes by them, come first."""
+        """Return the frame in terms of the raw rows: the site's own mean and spread, if used, come first."""
         return frame if self.own is None else self.own.seen(frame)
 
     def _operator(self, frame: Frame) -> StandardisedRows:
@@ -135,10 +135,10 @@ def not_orthonormal(name: str, columns: Array) -> str | None:
 
 
 def out_of_range(query: Query) -> str | None:
-    """Return which number of a question no study in sensible units needs, or None.
+    """Return which number of a question is too large or too small for any study in sensible units, or None.
 
-    Squares of such numbers, and products of a few, neither vanish nor overflow. Otherwise whoever chooses them would
-    choose which rows are rounded away before they are summed. An infinite scale leaves a feature out.
+    Within this range, squares and short products of the numbers neither underflow nor overflow. Beyond it, whoever
+    chooses the numbers could choose which rows rounding removes before the sum. An infinite scale leaves a feature out.
     """
     for name, array in query.arrays.items():
         size = np.abs(array[np.isfinite(array)] if name == "scale" else array)
@@ -153,7 +153,7 @@ def out_of_range(query: Query) -> str | None:
 
 
 def permutations_at_once(d: int) -> int:
-    """Return of how many permutations of so many features one answer holds the covariances."""
+    """Return how many permutations of d features one answer may cover."""
     return max(1, AT_ONCE // packed_size(d))
 
 
@@ -172,9 +172,9 @@ class Question:
     optional: Mapping[str, Shape] = field(default_factory=dict)
     scalars: Mapping[str, type | frozenset[str]] = field(default_factory=dict)
     cost: Callable[[int, Query], Cost] | None = None  # of d features and the question; None if there is no noise
-    averaged: bool = False  # the sum is an average of states that sites keep, so it still means something over fewer
-    orthonormal: bool = False  # the directions must be orthonormal: what is released is bounded for such ones only
-    additive: bool = False  # the answer is a sum over rows, without a state: it may be told fold by fold
+    averaged: bool = False  # the sum averages the sites' states, so it is still valid over fewer sites
+    orthonormal: bool = False  # whether directions must be orthonormal, so that what is released is bounded
+    additive: bool = False  # the answer is a sum over rows, without a state: it may be given by fold
 
     @property
     def private(self) -> bool:

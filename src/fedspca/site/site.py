@@ -31,9 +31,9 @@ from fedspca.site.queries import QUERIES
 from fedspca.site.question import Query, Question, SiteData, State, Terms, query_hash
 from fedspca.site.snapshot import restore, snapshot
 
-TOO_LARGE = 1e70  # norms of AᵀAw take the fourth power, and the largest number there is is 1e308
-OUTWEIGHS = 2.0**20  # a mean so many times the values still leaves 33 of their 53 bits
-SAME_ROWS = 1e-9  # other versions add the same rows up to sums that differ by less
+TOO_LARGE = 1e70  # norms of AᵀAw use fourth powers of values, and the largest double is 1.8e308
+OUTWEIGHS = 2.0**20  # after subtracting a mean this many times larger, values keep 33 of their 53 bits
+SAME_ROWS = 1e-9  # sums of the same rows by other versions differ by less than this
 
 
 class Site:
@@ -44,17 +44,17 @@ class Site:
     name : str
         The site's name in the federation; errors and logs use it.
     X : array-like, scipy sparse matrix or dask.array of shape (n_rows, n_features)
-        The rows. Dense single or double precision and CSR are kept as they are, without a copy; an array of Dask's
+        The rows. Dense single or double precision and CSR are kept as they are, without a copy; a Dask array
         stays on its cluster.
     policy : Policy, optional
         What the owner allows; by default every question of the closed list.
     feature_names : sequence of str, optional
         The columns' names; by default those of a DataFrame, or ``x0``, ``x1``, …
     allow_missing : bool, default=False
-        Whether values may be missing (NaN). They count as the joint mean, and the counts of those present are summed.
+        Whether values may be missing (NaN). The joint mean replaces them, and the numbers of values present are summed.
     preparation : Preparation, optional
-        How the rows are seen before anything is asked: covariates taken out, weights, the site's own mean. All sites of
-        a federation have the same.
+        How the rows are prepared before any question: covariates, weights, the site's own mean. It is the same for all
+        sites of a federation.
     covariates : ndarray of shape (n_rows, n_lines), optional
         The columns of the preparation's design, from :meth:`Design.encode`.
     weights : array-like of shape (n_rows,), optional
@@ -88,7 +88,7 @@ class Site:
         self._data = SiteData(self.name, rows, missing=missing, beside=beside, weight=weight, preparation=preparation)
         self._state: State = None
         self._answered = 0
-        self.ledger: Ledger | None = None  # with a budget in it, every answer has noise and is paid for
+        self.ledger: Ledger | None = None  # if it has a budget, every answer has noise and is charged to it
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -106,9 +106,9 @@ class Site:
 
     @cached_property
     def totals(self) -> NDArray[np.float64]:
-        """Σ1, Σx and Σx² by column, which never leave the site: they say whether the rows are the same.
+        """Σ1, Σx and Σx² by column. They never leave the site, and show whether the rows are the same.
 
-        Columns are the features, and what stands beside the rows: covariates and weights.
+        Columns are the features, the covariates and the weights.
         """
         sums, squares = deviations_from(self._data.rows, np.zeros(self.n_features), missing=self._data.missing)
         beside = [part for part in (self._data.beside.covariates, self._data.beside.weights) if part is not None]
@@ -118,13 +118,13 @@ class Site:
 
     @cached_property
     def disclosed(self) -> str | None:
-        """What covariates and weights would tell of few rows, in the owner's words; None if nothing."""
+        """What covariates and weights would disclose about few rows, in words for the owner; None if nothing."""
         names = [line.name for line in self.preparation.design.lines]
         least = {"min_rows": self.policy.min_rows, "least": self.policy.min_fold_rows}
         return disclosed(self._data.beside, names, **least)
 
     def holds(self, totals: NDArray[np.float64]) -> bool:
-        """Whether the rows are those of which these were the totals."""
+        """Whether these are the totals of the site's rows, up to rounding."""
         own = self.totals
         if totals.shape != own.shape or totals[0, 0] != self.n_rows:
             return False
@@ -132,10 +132,10 @@ class Site:
         return bool(np.all(np.abs(totals - own) <= SAME_ROWS * unit))
 
     def outweighed_by(self, query: Query) -> bool:
-        """Whether what a question takes away is so large that it would round the values away, row by row.
+        """Whether a question subtracts something so large that rounding would erase the values.
 
-        Whoever chose such a mean, or such coefficients of covariates, would choose which rows count. A column that is
-        zero in every row has nothing to lose.
+        Whoever chose such a mean, or such coefficients of covariates, could choose which rows count. A column of zeros
+        has no values to erase, and is not checked.
         """
         d, arrays = self.n_features, query.arrays
         if "mean" not in arrays:
@@ -169,14 +169,14 @@ class Site:
             )
             question.validate(self.name, self.n_features, query)
             self._pay(question, query, purpose)
-            self._answered += 1  # an attempt counts: what fails tells something too
+            self._answered += 1  # failed attempts count too: a failure also discloses something
             if query.folds:
                 return answer_by_fold(question, self._data, query, self.policy.min_fold_rows)
             self._state, terms = question.answer(self._data, self._state, query)
             return terms
 
     def _pay(self, question: Question, query: Query, purpose: Purpose | None) -> None:
-        """Charge the ledger for a question with noise, before data are touched; refuse one without it if it must be."""
+        """Charge the ledger for a question with noise, before data are touched; refuse one without it if required."""
         private = purpose is not None or (self.ledger is not None and self.ledger.budget is not None)
         if question.cost is None:
             if private:
@@ -190,7 +190,7 @@ class Site:
             raise SiteRefusal(self.name, query.name, reason)
         try:
             self.ledger.charge(question.cost(self.n_features, query), query.name, query_hash(query), purpose)
-        except (ValueError, ArithmeticError) as error:  # the budget is spent, or nobody can say what this would cost
+        except (ValueError, ArithmeticError) as error:  # the budget is spent, or the cost cannot be computed
             raise SiteRefusal(self.name, query.name, f"{error}.") from None
 
     def answer_alone(self, query: Query) -> Terms:
@@ -210,13 +210,13 @@ class Site:
             return snapshot(self._state, self._answered)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from where a snapshot was taken, with the same rows: the same questions get the same bits."""
+        """Continue from a snapshot, with the same rows: the same questions then get the same bits."""
         with self._lock:
             self._state, self._answered = restore(arrays)
 
 
 def _check_design(site: str, names: tuple[str, ...], rows: AnyRows, preparation: Preparation) -> None:
-    """Refuse a covariate that is also a feature: nothing of it would be left. Rows on a cluster have none beside."""
+    """Refuse a covariate that is also a feature (no variance would remain), and covariates for rows on a cluster."""
     if both := sorted(set(preparation.design.names) & set(names)):
         raise InvalidData(
             f"Site {site!r}: {both[0]!r} is a covariate that is taken out, and also a feature. "
@@ -231,7 +231,7 @@ def _as_rows(site: str, X: Any) -> AnyRows:
     rows: Any
     if sp.issparse(X):
         rows = cast(Any, X).tocsr()  # scipy types its base class without it
-        if not rows.has_canonical_format:  # an entry stored in parts would count as several
+        if not rows.has_canonical_format:  # an entry stored in several parts would be counted several times
             rows = rows.copy()
             rows.sum_duplicates()
     elif is_dask(X):
@@ -256,7 +256,7 @@ def _as_rows(site: str, X: Any) -> AnyRows:
     return cast(AnyRows, rows)  # one of three kinds, which the checks above tell apart
 
 
-@lru_cache(maxsize=2)  # a thousand sites share one tuple, which is then compared at a glance
+@lru_cache(maxsize=2)  # many sites share one tuple, which makes comparing their names fast
 def default_names(n_features: int) -> tuple[str, ...]:
     """Return x0, x1, and so on."""
     return tuple(f"x{j}" for j in range(n_features))
@@ -281,7 +281,7 @@ def _check_values(site: str, rows: AnyRows, names: tuple[str, ...], *, allow_mis
     missing, above = False, 0
     for block in row_blocks(rows):
         values = block if isinstance(block, np.ndarray) else block.data
-        # NaN travels through both, and neither makes a copy of the rows
+        # NaN propagates through both, and neither copies the rows
         lowest, highest = float(values.min(initial=0.0)), float(values.max(initial=0.0))
         if not (lowest > -TOO_LARGE and highest < TOO_LARGE):
             missing = missing or bool(np.isnan(values).any())

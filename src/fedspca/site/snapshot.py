@@ -1,4 +1,4 @@
-"""What a site keeps between questions, as arrays: enough to go on, elsewhere or later, with the same bits."""
+"""What a site keeps between questions, as arrays: enough to continue later or elsewhere with the same bits."""
 
 from collections.abc import Mapping
 from typing import Any

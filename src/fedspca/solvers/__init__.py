@@ -1,1 +1,1 @@
-"""The coordinator's side: solvers written against ``federation.sum`` and nothing else."""
+"""The coordinator's side: solvers that use the sites only through ``federation.sum``."""

@@ -1,7 +1,7 @@
-"""What covariates explain of every feature, by sums: a regression of the features on the covariates.
+"""Regression of the features on the covariates, from sums over the sites.
 
-With γ and μ the joint means, B = ((C − γ)ᵀ(C − γ))⁻¹(C − γ)ᵀ(X − μ) is least squares over the rows of all sites. Both
-products are sums over the sites.
+With γ and μ the joint means, B = ((C − γ)ᵀ(C − γ))⁻¹(C − γ)ᵀ(X − μ) is the least-squares estimate over the rows of all
+sites. Both products are sums over the sites.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from fedspca.solvers.asking import adjustment_arrays
 
 Array = NDArray[np.float64]
 
-COLLINEAR = 1e-10  # the share of a covariate's variance that the others must leave
-EXPLAINED = 1e-22  # the share of a feature's variance below which covariates leave rounding errors only
+COLLINEAR = 1e-10  # the least share of a covariate's variance that the others must not explain
+EXPLAINED = 1e-22  # a smaller residual share of a feature's variance is rounding error
 
 
 class CovariateWarning(UserWarning):
-    """A covariate can be told apart from the sites only with difficulty."""
+    """A covariate is nearly confounded with the sites: only one site has more than one value of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Regression:
     adjustment : Adjustment
         The covariates' joint mean and the coefficients.
     squares : ndarray of shape (d,)
-        Sum of squares of what is left of each feature.
+        Residual sum of squares of each feature.
     extra : dict of str to ndarray of shape (d,)
         For each term, the sum of squares that it explains beyond the other terms.
     """
@@ -59,7 +59,7 @@ def regress(federation: Federation, preparation: Preparation, mean: Array, weigh
     mean, squares : ndarray of shape (d,)
         The features' joint means, and sums of squares about them.
     weight : float
-        Rows in all, or the sum of their weights.
+        Total number of rows, or the sum of their weights.
     """
     design = preparation.design
     names = [line.name for line in design.lines]

@@ -1,4 +1,4 @@
-"""How solvers put the questions that they share."""
+"""Questions to the sites that several solvers share."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,13 @@ Array = NDArray[np.float64]
 
 
 def frame_arrays(frame: Frame) -> dict[str, Array]:
-    """Return the arrays that tell a site in which frame to see its rows."""
+    """Return the arrays that describe a frame (mean, scale, removed directions) to a site."""
     arrays = {"mean": frame.mean, "scale": frame.scale, "removed": frame.removed}
     return arrays | adjustment_arrays(frame.adjustment)
 
 
 def adjustment_arrays(adjustment: Adjustment | None) -> dict[str, Array]:
-    """Return the arrays that tell a site what covariates explain; none where there are none."""
+    """Return the arrays that describe an adjustment for covariates to a site; empty without covariates."""
     if adjustment is None:
         return {}
     return {"covariate_mean": adjustment.mean, "coefficients": adjustment.coefficients}

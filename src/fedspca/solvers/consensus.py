@@ -1,4 +1,4 @@
-"""The master's side of consensus ADMM (Algorithms 1, 2 and 6), one exchange a round."""
+"""The master's side of consensus ADMM (Algorithms 1, 2 and 6), one exchange per round."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from fedspca.solvers.stopping import Residuals, StopReason
 
 Array = NDArray[np.float64]
 
-PATIENCE = 50  # rounds without progress after which the sites are held together more strongly
+PATIENCE = 50  # after this many rounds without progress ρ may grow
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RhoControl:
 
 @dataclass(frozen=True)
 class Consensus:
-    """The consensus of the sites, or how near to it they came."""
+    """The consensus of the sites, or the last iterates if it was not reached."""
 
     z: Array
     mean_w: Array
@@ -89,7 +89,7 @@ def reach_consensus(
 
 
 def _question(method: Method, frame: Frame, start: Array | None, iteration: int, z: Array, rho: float) -> Query:
-    """Put the question of one round: zᵗ and ρ; the first also brings the frame and the start."""
+    """Build the question of one round: zᵗ and ρ; the first one also contains the frame and the start."""
     arrays = {"z": z, **method.arrays}
     if iteration == 0:
         arrays |= frame_arrays(frame) | ({} if start is None else {"start": start})
@@ -97,7 +97,7 @@ def _question(method: Method, frame: Frame, start: Array | None, iteration: int,
 
 
 def _residuals(answer: Aggregate, w_sum: Array, z: Array, z_before: Array, rho: float) -> Residuals:
-    """Residuals about the new z. The sites measured their gap to the old one; sums carry it over."""
+    """Residuals relative to the new z. The sites measured their distance to the old z; the sums allow to convert it."""
     sites, moved = answer.n_sites, z - z_before
     gap = answer.number("gap") - 2.0 * float(np.vdot(w_sum - sites * z_before, moved))
     gap += sites * float(np.vdot(moved, moved))
@@ -120,7 +120,7 @@ def _report(
     residuals: Residuals,
     tol: float,
 ) -> StopReason | None:
-    """Record the round; say whether and why it is the last."""
+    """Record the round; return the reason to stop, if there is one."""
     penalty = float(method.lam @ np.abs(z).sum(axis=0)) + float(method.lam1 @ answer["smooth"])
     rounds.report(
         objective=penalty - answer.number("variance"),
@@ -136,9 +136,9 @@ def _report(
 
 
 def _growth(residuals: Residuals, primals: list[float], tol: float) -> float:
-    """By how much ρ grows: doubled where the primal residual lags far behind, or has not shrunk for many rounds.
+    """Factor by which ρ grows: 2 if the primal residual is far above the dual one, or has not fallen for many rounds.
 
-    ρ never shrinks. Below the sites' curvature the problem that each solves has no reason to stay near z.
+    ρ never decreases. If ρ is below the curvature of the sites, the solution of a site's problem need not stay near z.
     """
     if len(primals) % PATIENCE or residuals.primal <= max(residuals.dual, 10 * tol):
         return 1.0

@@ -32,12 +32,13 @@ class Stages:
     rho : sequence of (float or "auto")
         The penalty of the augmented Lagrangian, one a stage.
     adaptive_rho : bool or None
-        Whether ρ may grow; None lets only an automatic one.
+        Whether ρ may grow; with None, only an automatic ρ may grow.
     init : "warm", "random" or ndarray of shape (d, r)
         Where the sites begin.
     deflation : "orthogonal", "generalized" or "literal"
-        Whether loadings stay off the removed directions throughout, or are projected off them at the end, or are
-        also removed before they are normalised, as Algorithm 4 is printed.
+        ``"orthogonal"``: loadings stay orthogonal to the removed directions throughout. ``"generalized"``: they are
+        projected off these directions at the end. ``"literal"``: as Algorithm 4 is printed, loadings are also removed
+        before they are normalised.
     finish : "sparse" or "qf"
         The last step of each stage.
     tol : float
@@ -65,7 +66,7 @@ class Loadings:
 
     @property
     def stop_reason(self) -> StopReason:
-        """Converged if every stage did, else why the first that did not stopped."""
+        """Converged if every stage converged; otherwise the reason of the first stage that did not."""
         reasons = [stage.stop_reason for stage in self.stages if stage.stop_reason is not StopReason.CONVERGED]
         return reasons[0] if reasons else StopReason.CONVERGED
 
@@ -73,10 +74,11 @@ class Loadings:
 def solve_in_stages(
     rounds: Rounds, frame: Frame, plan: Stages, method: Callable[[slice], Method], rng: np.random.Generator
 ) -> Loadings:
-    """Solve for the loadings of each stage off the directions of those before it.
+    """Solve for the loadings of each stage, orthogonal to those of earlier stages.
 
-    Each stage's loadings are orthonormal before they are removed, so that I − ZZᵀ is the projection that the paper's
-    text says it is; printed Algorithm 4 removes them first (``"literal"``), and then I − ZZᵀ is none until z converged.
+    Each stage's loadings are orthonormal before they are removed, so that I − ZZᵀ is a projection, as the text of the
+    paper says. The printed Algorithm 4 removes them first (``"literal"``); then I − ZZᵀ is a projection only if z has
+    converged.
     """
     found, stages, first = np.zeros((len(frame.mean), 0)), [], rounds.stage
     for stage, size in enumerate(plan.block_sizes):
@@ -110,7 +112,7 @@ def _solve_stage(
         leading = leading_subspace(rounds, frame, size, rng)
         start = leading.vectors if warm else start
         if rho == "auto":
-            # with a ρ below the size of the penalty the number of rounds grows in proportion to their ratio
+            # if ρ is smaller than the penalty, the number of rounds grows in proportion to penalty / ρ
             rho = max(largest_curvature(rounds, frame, leading.values[0]), method.lam.max() / rounds.n_sites)
     chosen: dict[str, Scalar] = {"deflation": plan.deflation, "seed": int(rng.integers(2**31))}
     method = replace(method, scalars={**method.scalars, **chosen})

@@ -1,4 +1,4 @@
-"""The last step: from where ADMM stopped to loadings that are orthonormal and keep their zeros."""
+"""The last step: make the result of ADMM orthonormal without losing its zeros."""
 
 from typing import Literal
 
@@ -13,22 +13,22 @@ Array = NDArray[np.float64]
 Deflation = Literal["orthogonal", "generalized", "literal"]
 Finish = Literal["sparse", "qf"]
 
-NEGLIGIBLE = 1e-9  # a weight that only the rounding of the constraints keeps from zero
+NEGLIGIBLE = 1e-9  # a smaller weight is a zero with rounding error
 TIE = 1e-6  # weights this near to the largest count as equally large
 
 
 def finish(consensus: Consensus, removed: Array, kind: Finish, deflation: Deflation) -> Array:
     """Find orthonormal loadings, off the removed directions, nearest to the consensus of the sites.
 
-    ``"sparse"`` keeps every zero of z. That is possible once ADMM has converged; where it is not (a column of z is
-    all zero, or supports cannot be made orthogonal), zeros are filled in and the loadings stay orthonormal.
-    ``"qf"`` is the paper's Q factor of Gz, which fills zeros in whenever z is not yet orthonormal.
+    ``"sparse"`` keeps every zero of z. That is possible once ADMM has converged. If it is not possible (a column of z
+    is all zero, or the supports admit no orthogonal columns), some zeros become non-zero and the loadings are still
+    orthonormal. ``"qf"`` is the paper's Q factor of Gz, which makes zeros non-zero whenever z is not yet orthonormal.
     """
     z = nowhere_empty(consensus)
     projected = project_out(removed, z)
     if kind == "qf" or deflation == "literal":
         return q_factor(projected)
-    if deflation == "generalized":  # z was free to leave the complement, and is brought back (Algorithm 4, step 4)
+    if deflation == "generalized":  # z may have left the complement, and is projected back (Algorithm 4, step 4)
         z = projected
     loadings = sparse_orthonormalise(z, z != 0, removed)
     if loadings is None:
@@ -38,7 +38,7 @@ def finish(consensus: Consensus, removed: Array, kind: Finish, deflation: Deflat
 
 
 def nowhere_empty(consensus: Consensus) -> Array:
-    """Z, with the sites' mean in the place of a column that the penalty left empty."""
+    """The matrix z, in which the mean of the sites replaces each column that the penalty set to zero."""
     return np.where(np.any(consensus.z, axis=0), consensus.z, consensus.mean_w)
 
 
@@ -49,9 +49,10 @@ def q_factor(x: Array) -> Array:
 
 
 def with_fixed_signs(w: Array) -> Array:
-    """Flip columns so that the weight of largest magnitude is positive: the objective does not see signs.
+    """Flip columns so that the weight of largest magnitude is positive: the objective does not depend on signs.
 
-    Of weights that are equal but for rounding the first counts, so that masks or another order of sums change no sign.
+    Among weights equal up to rounding, the first one decides. So masks, or another order of summation, do not change a
+    sign.
     """
     size = np.abs(w)
     first = np.argmax(size >= (1 - TIE) * size.max(axis=0), axis=0)

@@ -1,4 +1,4 @@
-"""What a fit asked and what came of it: one record a round, shown to callbacks as it happens."""
+"""The record of a fit: one entry per round, passed to callbacks as soon as the round ends."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from fedspca.site.question import Query
 
 @dataclass(frozen=True)
 class Round:
-    """One sum over the sites, and what the solver made of it.
+    """One sum over the sites, and the figures that the solver computed from it.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Round:
     certificate : float or None
         First-order residual of the pooled problem, relative, or another measure of how far the solver has come.
     upper_bound : float or None
-        What no loadings of the kind asked for exceed, where that was found: a bound on minus the objective.
+        Upper bound on minus the objective over all admissible loadings, if it was computed.
     """
 
     number: int
@@ -66,7 +66,7 @@ class StopFit(Exception):
 
 
 class Rounds(Around):
-    """A federation that keeps the history of what it was asked. Solvers add to each round what they made of it.
+    """A federation that records every question. Solvers add their figures to the record of each round.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class Moments:
     Attributes
     ----------
     n_rows : float
-        Rows in all; the sum of their weights, where they have some.
+        Total number of rows; the sum of their weights, if there are weights.
     mean : ndarray of shape (d,)
         The joint mean.
     scale : ndarray of shape (d,)
@@ -51,7 +51,8 @@ class Moments:
     adjustment : Adjustment or None
         What covariates explain.
     factor : float
-        How often a row counts beyond its weight at the site: sites that count alike have weights that sum to one.
+        A row's weight at its site is multiplied by this. It is not 1 if all sites count equally: then the weights of
+        each site sum to one.
     taken : dict of str to float
         The share of the variance that each covariate explains beyond the others, and all of them ("all").
     """
@@ -80,7 +81,7 @@ class Moments:
 
 
 class First(NamedTuple):
-    """The first sums: rows in all, Σw that is used, and for each feature Σw over the values that are there, and Σwx."""
+    """The first sums: number of rows, Σw of the rows used and, per feature, Σw and Σwx over the observed values."""
 
     n_rows: float
     used: float
@@ -90,22 +91,22 @@ class First(NamedTuple):
 
 
 def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0) -> Moments:
-    """Find the joint mean and spread, of the values that are there, by two sums, and what covariates explain.
+    """Find the joint mean and spread of the observed values, by two sums, and the part that covariates explain.
 
     Squares are summed about the joint mean, in a second sum: Σx² alone would lose its digits where means are large.
-    A missing value stands at the joint mean, where it adds nothing; a feature that lacks more than the share
-    ``max_missing`` of its values is refused. Covariates, where the sites have some, take three sums more, and the
-    spread is that of what they leave.
+    A missing value is replaced by the joint mean, so that it adds nothing; a feature that lacks more than the share
+    ``max_missing`` of its values is refused. Covariates, if there are any, take three more sums, and the spread is then
+    that of the residuals.
     """
     preparation = preparation_of(federation)
-    scale = scale and preparation.scale == "joint"  # by a site's own spread features are divided at the site
+    scale = scale and preparation.scale == "joint"  # with "site", each site divides by its own spread
     first = first_sums(federation, preparation)
     n, used, counts, factor = first.n_rows, first.used, first.counts, first.factor
     missing = 1.0 - counts / used
     _check_missing(federation.feature_names, counts, missing, max_missing)
     mean = first.sums / counts
     second = federation.sum(Query("deviations", {"mean": mean}))
-    # what rounding left in the mean, n roundings of the sum, is taken out of both
+    # the rounding error of the mean (n roundings of the sum) is removed from both
     left = second["offsets"] / counts
     squares = np.maximum(second["squares"] - second["offsets"] * left, 0.0)
     constant = squares <= used * (2 * np.finfo(float).eps * np.abs(mean)) ** 2

@@ -26,8 +26,8 @@ class StopReason(Enum):
 class Residuals:
     """How far the sites are from consensus (primal), and how far the consensus still moves (dual), both relative.
 
-    The primal residual is √(Σ‖w_i − z‖² / Σ‖w_i‖²). The dual one is √K ρ‖z − z_before‖ relative to the forces in
-    balance: the larger of √Σ‖u_i‖² and the size of the sites' gradients, which captured variance bounds from below.
+    The primal residual is √(Σ‖w_i − z‖² / Σ‖w_i‖²). The dual one is √K ρ‖z − z_before‖ divided by the larger of
+    √Σ‖u_i‖² and the size of the sites' gradients. Captured variance gives a lower bound on that size.
     """
 
     primal: float

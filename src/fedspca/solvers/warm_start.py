@@ -1,4 +1,4 @@
-"""Where the sites begin, and how strongly they are held together: a common warm start and the curvature for ρ."""
+"""Start values for consensus ADMM: a common warm start for the sites, and the curvature that determines ρ."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ POWER_ROUNDS = 3
 
 @dataclass(frozen=True)
 class LeadingSubspace:
-    """Approximate leading eigenvectors of S, leading first, and their eigenvalues, a few more of which are known."""
+    """Approximate leading eigenvectors of S in decreasing order, their eigenvalues, and a few further eigenvalues."""
 
     vectors: Array
     values: Array
@@ -57,10 +57,11 @@ def _new_directions(basis: Array, products: Array) -> Array:
 
 
 def largest_curvature(federation: Federation, frame: Frame, top: float) -> float:
-    """Estimate L = max_i 2σ_max(A_i)² without learning any site's own.
+    """Estimate L = max_i 2σ_max(A_i)² without revealing the value of any single site.
 
-    A high power mean of the sites' values is a sum, and lies within K^(1/16) above the maximum; ``top``, the largest
-    eigenvalue of the joint S, is a bound for every site's, so that the powers neither overflow nor vanish.
+    A high power of the sites' values is summed. The 16th root of this sum exceeds the maximum by a factor of at most
+    K^(1/16). ``top``, the largest eigenvalue of the joint S, is an upper bound for every site. The values are divided
+    by it, so that the powers neither overflow nor vanish.
     """
     question = Query("curvature", frame_arrays(frame), {"reference": top})
     total = federation.sum(question).number("curvature")

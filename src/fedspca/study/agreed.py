@@ -1,7 +1,7 @@
-"""What owners agreed to is what is run: one function of the agreement and of sums, for the coordinator and every site.
+"""Run exactly what the owners agreed to: one function of the agreement and the sums, for the coordinator and each site.
 
-The coordinator runs it to ask its questions. Every site runs it too, and answers only the questions of its own run: see
-:mod:`fedspca.door.replay`.
+The coordinator runs this function to ask its questions. Every site runs it too, and answers a question only if its own
+run asks the same one: see :mod:`fedspca.door.replay`.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from fedspca.solvers.rounds import Round
 
 
 def agreed_settings(agreement: Agreement) -> SolverSettings:
-    """Return the settings of the fit that owners signed; a ValueError if they are not all there, or no solver's."""
+    """Return the settings of the fit that owners signed; a ValueError if one is missing or no solver accepts them."""
     known = {about.name for about in fields(SolverSettings)}
     if set(agreement.fit) != known:
         raise ValueError(f"The settings of the fit must be {', '.join(sorted(known))}.")
@@ -53,15 +53,15 @@ def agreed_model(
     agreement : Agreement
         The terms.
     sums : Federation
-        Who answers.
+        The federation that answers the questions.
     lost : callable
         Returns which sites are no longer asked, and why.
     private : PrivateFederation, optional
-        What stands around it in a private study, from :func:`~fedspca.federation.private.under_agreement`.
+        The wrapper that adds noise in a private study, from :func:`~fedspca.federation.private.under_agreement`.
     callback : callable, optional
         Called with each round.
     told : tuple of str
-        What else a reader of the report should know.
+        Further remarks for the reader of the report.
     """
     settings = agreed_settings(agreement)
     estimator = make_estimator(settings, [callback])
@@ -83,12 +83,12 @@ def agreed_model(
 
 
 def _alike(agreement: Agreement) -> Any:
-    """Compute with one thread where sites compare: the last digits of products depend on how many there are."""
+    """Use one thread if sites compare results: the last digits of products depend on the number of threads."""
     return ThreadpoolController().limit(limits=1, user_api="blas") if agreement.masked else nullcontext()
 
 
 def agreed_work(agreement: Agreement) -> Work:
-    """Return what a site runs beside the coordinator; a ValueError if the agreement does not say what that is."""
+    """Return the work that a site runs in parallel to the coordinator; a ValueError if the agreement lacks settings."""
     agreed_settings(agreement)
 
     def work(ask: Ask) -> SparsePCAModel:
@@ -100,14 +100,14 @@ def agreed_work(agreement: Agreement) -> Work:
 
 
 class _Sums:
-    """A federation of which a site has only the sums.
+    """A federation for a site that knows only the sums.
 
     Parameters
     ----------
     agreement : Agreement
         The terms, which name the sites and the features.
     ask : callable
-        Returns the sum of a question, once it has come back.
+        Returns the sum of a question, once the coordinator has sent the sum back.
     """
 
     def __init__(self, agreement: Agreement, ask: Ask) -> None:
@@ -129,20 +129,20 @@ class _Sums:
 
     @property
     def preparation(self) -> Preparation:
-        """How the sites agreed to see their rows."""
+        """How the sites agreed to prepare their rows."""
         return Preparation.of(self._agreement.fit)
 
     def answers_gram(self) -> bool:
-        """Whether the sites agreed to be asked for the whole covariance: the coordinator goes by the same."""
+        """Whether the sites agreed to release the whole covariance. The coordinator uses the same rule."""
         return GRAM in self._agreement.questions
 
     def sum(self, query: Query) -> Aggregate:
         """Return the sum of a question's terms."""
-        with self._blas.limit(limits=self._threads, user_api="blas"):  # the site answers meanwhile, with all it has
+        with self._blas.limit(limits=self._threads, user_api="blas"):  # the site answers meanwhile, with all threads
             summed = self._ask(query)
         self._sites = summed.sites
         return Aggregate(summed.arrays, len(summed.sites), 0, 0)
 
     def lost(self) -> dict[str, str]:
-        """Return who was in the first sums and is no longer."""
+        """Return the sites of the agreement that are no longer in the sums."""
         return {site: "it is no longer in the sums" for site in self._agreement.sites if site not in self._sites}

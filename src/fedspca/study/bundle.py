@@ -1,4 +1,4 @@
-"""What a finished study leaves for others to check: a folder with everything that was agreed, asked, summed and stated.
+"""The bundle from which others can check a finished study: its agreement, questions, sums, statements and model.
 
 ::
 
@@ -9,9 +9,9 @@
     statements/SITE         what each site stated at the end, signed: the questions and sums it took part in, its model
     model/                  the result
 
-There is no row in it, and no term of a single site. :mod:`fedspca.study.verify` checks it.
+The bundle contains no rows, and no terms of a single site. :mod:`fedspca.study.verify` checks it.
 
-What may never change: a file that is altered, missing or added is noticed, and reading never runs anything.
+Two rules may never change. An altered, missing or added file is detected. Reading a bundle never runs code from it.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ MOST_FILES = 100_000
 
 
 class InvalidBundle(ValueError):
-    """A folder that is no bundle, or one of which a part was altered, is missing, or was added."""
+    """The folder is not a bundle, or a part of the bundle was altered, removed or added."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,16 @@ class RoundKept:
 
 
 class Recorded(Around):
-    """Masked sites whose questions and sums are written down, one file a round.
+    """A masked federation whose questions and sums are written to files, one file per round.
 
     Parameters
     ----------
     federation : Federation
-        Who answers.
+        The federation that answers.
     inside : SecureFederation
-        The masked sites in it, which know the sums as integers.
+        The masked federation inside it, which knows the sums as integers.
     folder : Path
-        Where they are written.
+        Where the files are written.
     """
 
     def __init__(self, federation: Federation, inside: SecureFederation, folder: Path) -> None:
@@ -75,7 +75,7 @@ class Recorded(Around):
         self._number = 0
 
     def sum(self, query: Query) -> Aggregate:
-        """Ask, and write the question and the sum down."""
+        """Ask a question, and write the question and the sum to a file."""
         answer = self._federation.sum(query)
         self._number += 1
         (asked, arrays), (told, summed) = put_question(query), self._inside.last_sum
@@ -92,7 +92,7 @@ def write_bundle(
     papers: Mapping[str, Mapping[str, bytes]],
     model: SparsePCAModel,
 ) -> None:
-    """Write the bundle of a study; one that is there is replaced.
+    """Write the bundle of a study. An existing bundle is replaced.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def write_bundle(
     agreement : Agreement
         The terms.
     coordinator : Identity
-        Who signs the whole.
+        The coordinator's keys, which sign the manifest.
     rounds : Path
         The questions and sums, as :class:`Recorded` wrote them.
     papers : mapping
@@ -133,7 +133,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def _is_file(path: Path) -> bool:
-    return path.is_symlink() or not path.is_dir()  # a link to a folder is no folder of the bundle
+    return path.is_symlink() or not path.is_dir()  # a link to a folder does not count as a folder of the bundle
 
 
 def _digest(path: Path) -> str:
@@ -195,7 +195,7 @@ def read_round(path: Path) -> RoundKept:
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a plain file: a bundle may come from anyone, and a link or a device has no end."""
+    """Return the bytes of a regular file. Links and devices are refused, because a bundle may come from anyone."""
     if ".." in path.parts or path.is_symlink() or not path.is_file():
         raise InvalidBundle(f"{path}: it is not there, so this is not the bundle of a study.")
     if path.stat().st_size > MAX_BYTES:

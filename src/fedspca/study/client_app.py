@@ -1,8 +1,8 @@
 """The ClientApp of Flower's simulation engine: take the letter out of a message, and answer it as the site would.
 
-All sites of a simulation are on one machine and belong to one person, so there is no guard: each is built where its
-message is, from the run's settings. Between institutions nothing loads this: there :mod:`fedspca.flower.executor`
-carries letters to the guard.
+All sites of a simulation are on one machine and belong to one person, so there is no guard. Each site is built from the
+run's settings, in the process that received the message. A study between institutions does not use this module: there
+:mod:`fedspca.flower.executor` carries letters to the guard.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ app = ClientApp()
 
 @app.query("fedspca")
 def answer(message: Message, context: Context) -> Message:
-    """Answer one letter; what this raises reaches the coordinator as an error reply with the reason."""
+    """Answer one letter. An exception reaches the coordinator as an error reply with the reason."""
     letter = message.content["letter"]["bytes"]
     if not isinstance(letter, bytes):
         raise TypeError("A letter is bytes.")

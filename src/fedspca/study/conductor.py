@@ -1,7 +1,7 @@
 """Lead one action of a study, in a process that outlives the command which asked for it.
 
 ``fedspca study run`` may be closed while a run goes on. So the run is led by this process, which the command starts
-and then watches through the study's events. Whatever goes wrong is told there too.
+and then watches through the study's events. Errors are written to these events too.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from fedspca.study.run import lead
 
 
 def conduct(folder: StudyFolder, action: str) -> None:
-    """Start a run of Flower's, take it, and do what the coordinator asked for over it."""
+    """Start a Flower run, take charge of it, and carry out the coordinator's action in it."""
     address = f"{LOOPBACK}:{folder.settings.control_port}"
     authority = folder.certificates.authority
     try:
@@ -43,7 +43,7 @@ def _stop_earlier(folder: StudyFolder, control: SuperLinkControl) -> None:
 
 
 def main() -> None:
-    """Do what the command that started this process was asked for."""
+    """Carry out the action that the command gave to this process."""
     parser = argparse.ArgumentParser(description="Lead one action of a study.")
     parser.add_argument("--study", type=Path, required=True)
     parser.add_argument("--action", required=True)

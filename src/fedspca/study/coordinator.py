@@ -7,7 +7,7 @@
     certificates/           the study's own authority, and the certificate of this machine
     invitations/, replies/  one paper a site
     agreement.json          the agreement as it was last sent to the sites
-    run/                    the sums of the current run: what a resumed run goes on from
+    run/                    the sums of the current run: a resumed run continues from them
     events.jsonl            what happened, one line each
     heads.json              the heads of the sites' logs after each run
     model/                  the result
@@ -88,17 +88,17 @@ class StudyFolder:
 
     @property
     def registered(self) -> Path:
-        """Where it is noted which of Flower's nodes is which site's."""
+        """The file that records which Flower node belongs to which site."""
         return self.flower / "registered.json"
 
     @property
     def current_run(self) -> Path:
-        """Where it is noted which of Flower's runs goes on."""
+        """The file that records the number of the current Flower run."""
         return self.flower / "current-run.json"
 
     @property
     def secret(self) -> Path:
-        """What a process must be able to read to lead a run of this study; made when it is first asked for."""
+        """The secret file that a process must be able to read to lead a run of this study. It is made on first use."""
         path = self.flower / "lead.secret"
         if not path.exists():
             with new_file(path, private=True) as draft:
@@ -121,7 +121,7 @@ class StudyFolder:
 
     @property
     def bundle(self) -> Path:
-        """Where it goes what others need to check the study."""
+        """Where the bundle goes, from which others can check the study."""
         return self.path / "bundle"
 
     @property
@@ -131,7 +131,7 @@ class StudyFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether the last run came to its end: there is a result, and nothing to resume."""
+        """Whether the last run finished: there is a result, and nothing to resume."""
         return not self.journal.exists() and (self.model / "manifest.json").exists()
 
     def admit(self, path: Path) -> Reply:
@@ -179,7 +179,7 @@ class StudyFolder:
         return agreement
 
     def keep_heads(self, heads: Mapping[str, str]) -> None:
-        """Keep the last head of each site's log: an owner, or an auditor, can tell later whether a log was cut back."""
+        """Keep the last head of each site's log. An owner or auditor can then detect removed lines."""
         path = self.path / "heads.json"
         kept: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         for site, head in heads.items():
@@ -188,16 +188,16 @@ class StudyFolder:
             draft.write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
 
     def last_said(self, agreement: str) -> tuple[dict[str, str], float] | None:
-        """Return what the sites said last to this agreement, and when; None if they were not asked."""
+        """Return the sites' latest responses to this agreement, and their time; None if they were not asked."""
         said = [event for _, event in self.events() if event["event"] == "sites" and event["agreement"] == agreement]
         return (dict(said[-1]["said"]), float(said[-1]["time"])) if said else None
 
     def tell(self, event: str, **about: Any) -> None:
-        """Add a line to what happened."""
+        """Add an event to the file of events."""
         append_line(self.path / "events.jsonl", json.dumps({"event": event, "time": time.time(), **about}))
 
     def events(self, start: int = 0) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Yield what happened since a position in the file, each with the position after it."""
+        """Yield the events after a position in the file, each with the position that follows it."""
         path = self.path / "events.jsonl"
         if not path.exists():
             return
@@ -205,7 +205,7 @@ class StudyFolder:
             file.seek(start)
             for line in file:
                 if not line.endswith(b"\n"):
-                    return  # it is being written
+                    return  # the line is still being written
                 start += len(line)
                 event = _parsed(line)
                 if event is not None:
@@ -213,7 +213,7 @@ class StudyFolder:
 
 
 def _parsed(line: bytes) -> Mapping[str, Any] | None:
-    """Return an event, or None for half a line that a loss of power left."""
+    """Return an event, or None for an incomplete line, as a power failure leaves it."""
     try:
         event = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is wrong at a site, in words: each thing that must hold is tried, and the first look is at this machine."""
+"""Find out what is wrong at a site, and say it in words: check each requirement, this machine first."""
 
 import os
 import platform
@@ -16,12 +16,12 @@ from fedspca.site.errors import SiteError
 from fedspca.study.guard import LEAST_SPACE, _authority, standing
 from fedspca.study.owner import SiteFolder
 
-SKEW = 120.0  # seconds by which clocks may differ: letters carry the time until which somebody waits
-LITTLE = 100 << 20  # bytes of free space below which an administrator may want to know
+SKEW = 120.0  # seconds by which clocks may differ: each letter carries the time at which its deadline ends
+LITTLE = 100 << 20  # bytes of free space; with less, the administrator is warned
 
 
 class Finding(NamedTuple):
-    """One thing that was tried: its name, whether it is well, and what is to be said of it."""
+    """The result of one check: its name, whether it passed, and an explanation."""
 
     name: str
     well: bool
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
 
 
 def examine(folder: SiteFolder) -> Iterator[Finding]:
-    """Try each thing that a site needs, one after the other."""
+    """Check each requirement of a site, one after the other."""
     checks: list[tuple[str, Callable[[SiteFolder], str]]] = [
         ("version", _versions),
         ("rights", _rights),

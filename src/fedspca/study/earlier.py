@@ -1,7 +1,7 @@
-"""What a study would tell together with one that the site has answered before.
+"""What a new study would reveal if its sums are compared with those of a study that the site answered before.
 
-Each study alone is a sum over many sites and rows. The difference of two sums is what is in only one of them: a site
-that came or went, or the rows that were added to a file. Noise covers such differences; nothing else does.
+Each study alone reveals sums over many sites and rows. The difference of two sums contains only what is in one of them:
+a site that joined or left, or rows that were added to a file. Only noise hides such differences.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from fedspca.site.site import Site
 
 
 def told_together(agreement: Agreement, store: FolderStore, site: Site) -> list[str]:
-    """Return what the difference to each study that was answered before would tell; an empty list if it is nothing.
+    """Return what the difference to each earlier answered study would reveal; an empty list if nothing.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def _sites_in_one(agreement: Agreement, earlier: Agreement, least: int) -> str |
 
 
 def _other_deal(agreement: Agreement, earlier: Agreement) -> str | None:
-    """Return what sums by other folds add: from enough deals of the same rows, each single row follows."""
+    """Return what sums over different folds add: enough different folds of the same rows determine each single row."""
     deals = [(terms.folds, terms.fit.get("seed")) for terms in (agreement, earlier)]
     return (
         "about other groups of rows, dealt anew" if all(folds for folds, _ in deals) and deals[0] != deals[1] else None
@@ -57,13 +57,13 @@ def _other_deal(agreement: Agreement, earlier: Agreement) -> str | None:
 
 
 def _other_preparation(agreement: Agreement, earlier: Agreement) -> str | None:
-    """Return what rows seen otherwise add: with each site's own mean taken away, the difference is in these means."""
+    """Return what a different preparation adds. If one study removes the site means, the difference reveals them."""
     same = unusual(agreement.fit) == unusual(earlier.fit)
     return None if same else "about the sites' own means, or the rows by their covariates and weights"
 
 
 def _rows_in_one(site: Site, rows: NDArray[np.float64], *, same: bool) -> str | None:
-    """Return how many rows came or went since, if they are few; changed ones cannot be counted."""
+    """Return how many rows were added or removed since, if they are few. Changed rows cannot be counted."""
     changed = abs(site.n_rows - int(rows[0, 0]))
     if 0 < changed < site.policy.min_rows:
         return f"about {changed} row(s) of this site that came or went since"

@@ -30,8 +30,8 @@ from fedspca.study.coordinator import StudyFolder
 from fedspca.study.flower_app import write_app
 
 LOOK = 0.1  # seconds between looks at the study's events
-ASK = 5.0  # and between asking the simulation engine whether the run goes on
-TIDY = 20.0  # and what a process that leads an action has to end, once that is done
+ASK = 5.0  # seconds between questions to the simulation engine whether the run continues
+TIDY = 20.0  # seconds that a leading process has to exit after its action is done
 CONDUCTOR = "conductor"
 RUNS, ENDS = ("run", "resume"), ("done", "failed")  # actions that are runs, and events that end one
 Watch: TypeAlias = Callable[[], bool]
@@ -54,7 +54,7 @@ class Engine:
 
     @property
     def log(self) -> Path:
-        """Where it says why a run ended without a word."""
+        """The log that explains why a run ended without an event."""
         return self._folder.flower / ("simulation.log" if self.simulated else f"{CONDUCTOR}.log")
 
     def commands(self) -> list[list[str]]:
@@ -73,7 +73,7 @@ class Engine:
         ]
 
     def start(self) -> None:
-        """Start Flower, unless it runs, and register the sites whose replies are here."""
+        """Start Flower, unless it already runs, and register the sites whose replies are here."""
         study, certificates, home = self._folder.settings, self._folder.certificates, self._folder.flower
         if self.simulated:
             start_simulation(home, study.control_port)
@@ -118,7 +118,7 @@ class Engine:
         return ("simulation",) if self.simulated else ("gateway", "superlink")
 
     def begin(self, action: str) -> Watch:
-        """Start an action of the study; return what tells whether it goes on."""
+        """Start an action of the study; return a function that tells whether the action has ended."""
         if not self.runs:
             raise ValueError(f"The study is not started. Start it with: fedspca study start {self._folder.path}")
         return self._begin_simulated(action) if self.simulated else self._begin(action)
@@ -127,7 +127,7 @@ class Engine:
         home = self._folder.flower
         end = time.monotonic() + TIDY
         while self._ended() and running(home, CONDUCTOR) is not None and time.monotonic() < end:
-            time.sleep(LOOK)  # the one before has told its result, and only closes its connections
+            time.sleep(LOOK)  # the previous process has reported its result, and is only closing its connections
         if (busy := running(home, CONDUCTOR)) is not None:
             raise ValueError(
                 f"A run of this study goes on (process {busy}). Watch it with: fedspca study resume "
@@ -140,7 +140,7 @@ class Engine:
         return lambda: process.pid is None
 
     def going_on(self) -> tuple[Watch, int] | None:
-        """Return how to follow the run that goes on, from its beginning: None if there is none."""
+        """Return what is needed to follow the current run from its beginning; None if there is no run."""
         home, begun = self._folder.flower, None
         position = 0
         for after, event in self._folder.events():
@@ -154,7 +154,7 @@ class Engine:
         return lambda: running(home, CONDUCTOR) is None, begun[1]
 
     def _ended(self) -> bool:
-        """Whether the last thing that happened is the end of an action."""
+        """Whether the last event is the end of an action."""
         last = [event["event"] for _, event in self._folder.events()][-1:]
         return bool(last) and last[0] in ENDS
 
@@ -187,7 +187,7 @@ class Engine:
         """
         position = start
         while True:
-            ended = over()  # before its events are read, so that the last are not missed
+            ended = over()  # checked before the events are read, so that the last events are not missed
             for after, event in self._folder.events(position):
                 position = after
                 yield event
@@ -203,7 +203,7 @@ class Engine:
         return SuperLinkControl(address, authority)
 
     def _register(self) -> None:
-        """Let the nodes of the sites that replied connect; the keys known already are noted in a file."""
+        """Register the nodes of the sites that replied. The keys that are already registered are recorded in a file."""
         known, replies = self._folder.nodes(), self._folder.replies()
         new = {site: reply for site, reply in replies.items() if known.get(site, {}).get("key") != reply.node}
         if not new:
@@ -231,6 +231,6 @@ def _check_free(port: int, name: str, folder: Path) -> None:
 
 
 def end_of_events(folder: StudyFolder) -> int:
-    """Return where in the file of events the next one will stand."""
+    """Return the position in the file of events at which the next event will be written."""
     path: Path = folder.path / "events.jsonl"
     return path.stat().st_size if path.exists() else 0

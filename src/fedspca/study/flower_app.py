@@ -1,8 +1,8 @@
 """The one Flower app: a folder with no code of its own, whose components are those of this package.
 
-What Flower offers to the sites is therefore one settings file, which they do not even fetch: the code that runs there
-is what each site installed (:mod:`fedspca.flower.executor`). Flower's simulation engine, where all is on one machine,
-runs the ClientApp that it names.
+Flower therefore offers only one settings file to the sites, and the sites do not fetch it: they run the code that they
+installed themselves (:mod:`fedspca.flower.executor`). Flower's simulation engine, where all sites are on one machine,
+runs the ClientApp that the settings file names.
 """
 
 from pathlib import Path

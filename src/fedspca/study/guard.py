@@ -1,8 +1,8 @@
 """Keep a site connected: a guard beside the data that answers letters, and a node that carries them.
 
-The guard is the process that ``fedspca site join`` is. It leaves its id in ``flower/guard.pid`` and what it last told
-in ``flower/guard.json``, so that a later command finds it, asks how it does, or stops it. The node is its child, ends
-when it does, and holds none of the site's secrets but the key by which Flower's server knows it.
+The guard is the process of ``fedspca site join``. It writes its process id to ``flower/guard.pid`` and its last status
+to ``flower/guard.json``, so that a later command can find it, show its status, or stop it. The node is a child process
+of the guard and ends with it. The node holds only one secret: the key by which Flower's server recognises it.
 """
 
 import contextlib
@@ -29,12 +29,12 @@ from fedspca.study.papers import Invitation
 
 GUARD, NODE = "guard", "supernode"
 STATE = "guard.json"
-LEAST_SPACE = 1 << 20  # bytes: with less, the next answer may find no room in the log
+LEAST_SPACE = 1 << 20  # bytes; with less, there may be no space to log the next answer
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How a site is doing: its guard's process id if it runs, what that last told and when, and what is wrong."""
+    """The status of a site: the process id of a running guard, its last status and the time of it, and any problem."""
 
     pid: int | None
     told: str
@@ -62,7 +62,7 @@ def node_command(folder: SiteFolder, invitation: Invitation, socket: Path, *, ti
 def keep_guard(
     folder: SiteFolder, socket: Path, tell: Callable[[str], None], listener: Listener, stop_asked: threading.Event
 ) -> None:
-    """Answer letters at a socket until asked to stop; the node that brings them runs under an account of its own.
+    """Answer letters at a socket until asked to stop. The node that brings them runs under another account.
 
     The socket may be used by the group that its folder belongs to.
     """
@@ -87,9 +87,9 @@ def keep_connected(
     folder : SiteFolder
         The owner's folder.
     tell : callable
-        Told in words whether the site is connected.
+        Called with a text that says whether the site is connected.
     listener : callable
-        Told of every line of the log.
+        Called with every line of the log.
     stop_asked : Event
         Set it to end.
     """
@@ -113,7 +113,7 @@ def keep_connected(
 
 
 def standing(folder: SiteFolder) -> Standing:
-    """Return how a site is doing, as its guard last noted it, and what its disk says now."""
+    """Return the status of a site: what its guard last recorded, and the free disk space now."""
     pid = running(folder.path / "flower", GUARD)
     full = shutil.disk_usage(folder.path).free < LEAST_SPACE
     trouble = f"here, but failing: {full_disk(folder.path / 'log.jsonl')}" if full else None
@@ -138,7 +138,7 @@ def _alone(folder: SiteFolder) -> Iterator[None]:
         raise FlowerProcessError(
             f"The site is joined already, by process {pid}. Stop it first: fedspca site stop --site {folder.path}"
         )
-    with folder.alone():  # two that start at the same moment both find no process
+    with folder.alone():  # two guards that start at the same moment would both find no process
         stop(flower, NODE)
         for home in (folder.path, flower):
             remove_drafts(home)
@@ -152,9 +152,10 @@ def _alone(folder: SiteFolder) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _socket(folder: SiteFolder) -> Iterator[Path]:
-    """Yield where the guard listens: in the site's folder, which is the owner's alone, if the path is short enough.
+    """Yield the path of the guard's socket: in the site's folder, which only the owner can read, if it is short enough.
 
-    Else it is in a temporary folder, which is noted, so that the next guard removes it if this one is killed.
+    Otherwise the socket is in a temporary folder. Its path is recorded, so that the next guard can remove the folder if
+    this guard is killed.
     """
     inside, noted = folder.path / "flower" / "guard.socket", folder.path / "flower" / "socket.folder"
     if noted.exists():
@@ -178,7 +179,7 @@ def _door(
     well: str,
     mode: int = 0o600,
 ) -> Relay:
-    """Return the guard's door. On a full disk it answers nothing and tells both sides; after it, it tells ``well``."""
+    """Return the guard's door. On a full disk it refuses letters and tells both sides; afterwards it tells ``well``."""
     failing = False
 
     def reported(words: str) -> None:
@@ -204,7 +205,7 @@ def _door(
 
 
 def _note(folder: SiteFolder, words: str) -> None:
-    with contextlib.suppress(OSError), new_file(folder.path / "flower" / STATE) as draft:  # a full disk stops no guard
+    with contextlib.suppress(OSError), new_file(folder.path / "flower" / STATE) as draft:  # the guard goes on
         draft.write_text(json.dumps({"told": words, "since": time.time()}), encoding="utf-8")
 
 

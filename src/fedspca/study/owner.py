@@ -1,4 +1,4 @@
-"""An owner's folder: the site's keys, where its data are, what its owner allows, and what it let out.
+"""An owner's folder: the site's keys, where its data are, what its owner allows, and what left the site.
 
 ::
 
@@ -8,7 +8,7 @@
     invitation              the invitation that the site took
     studies/                agreements that were proposed, approvals, which rounds were answered, sums, models
     ledger.jsonl            what was spent on differential privacy
-    log.jsonl               what was asked and what left, each line sealing those before it
+    log.jsonl               what was asked and what left; each line has the hash of the line before
     flower/                 Flower's own files: the node's key, logs, process ids
 """
 
@@ -99,7 +99,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 def read_policy(path: Path) -> Policy:
-    """Read ``policy.toml``. What it does not say is as in a new one; an unknown line is refused."""
+    """Read ``policy.toml``. Missing settings are as in a new policy file; an unknown setting is refused."""
     try:
         content = tomllib.loads(POLICY) | tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -188,7 +188,7 @@ class SiteFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Let one guard at a time answer for this folder: two would each keep count of their own."""
+        """Let only one guard at a time answer for this folder: two guards would count the answers separately."""
         try:
             with only_one(self.path / "guard.lock", wait=False):
                 yield
@@ -214,10 +214,10 @@ class SiteFolder:
         return reply
 
     def leave(self) -> None:
-        """Leave the study: without invitation and approvals nothing of it is answered any more.
+        """Leave the study. Without its invitation and approvals, the site answers no more questions of it.
 
-        What was answered is remembered, since another study together with it may tell more than each alone. So do the
-        log of what left the site, the ledger of privacy, the owner's policy and the site's key.
+        The record of what was answered stays, because two studies together may reveal more than each alone. The log of
+        what left the site, the privacy ledger, the owner's policy and the site's key stay too.
         """
         from fedspca.flower.certificates import make_node_key
 
@@ -234,7 +234,7 @@ class SiteFolder:
         return self.path / f"{site}.reply"
 
     def open_site(self, agreement: Agreement | None = None) -> Site:
-        """Return the rows as a study takes them; by default over all features that the file has, as they are."""
+        """Return the rows as a study uses them; by default with all features of the file, without preparation."""
         asked = self.data if agreement is None else _asked(self.data, agreement)
         inputs = open_inputs(asked)
         policy = self.policy
@@ -245,9 +245,9 @@ class SiteFolder:
         return site
 
     def cautions(self) -> list[str]:
-        """Return what the owner must know of the last model: features that may be in another unit here than elsewhere.
+        """Return warnings about the last model: features that may have a different unit here than at other sites.
 
-        It is computed here, from this site's rows and the joint mean and spread, and told to nobody else.
+        They are computed here, from this site's rows and the joint mean and spread, and shown only to the owner.
         """
         studies = self.store.studies()
         made = self.store.model_folder(studies[-1].hash) if studies else None
@@ -262,8 +262,8 @@ class SiteFolder:
         return Ledger((policy or self.policy).budget, self.path / "ledger.jsonl")
 
     def replays(self) -> Replays:
-        """Return what runs each agreed study beside the coordinator, and keeps the model that comes of it."""
-        from fedspca.study.agreed import agreed_work  # it brings scikit-learn, which takes longer than most commands
+        """Return the object that runs each agreed study in parallel to the coordinator, and keeps the model."""
+        from fedspca.study.agreed import agreed_work  # imports scikit-learn, which takes longer than most commands
 
         def keep(agreement: Agreement, model: SparsePCAModel) -> Stated:
             model.save(self.store.model_folder(agreement.hash), overwrite=True)
@@ -274,7 +274,7 @@ class SiteFolder:
     def endpoint(
         self, listener: Listener | None = None, site: Site | None = None, replays: Replays | None = None
     ) -> Endpoint:
-        """Return the door at which the site answers letters; the listener hears of each."""
+        """Return the door at which the site answers letters; the listener is called for each."""
         site = site or self.open_site()
         beside = replays or self.replays()
         return Endpoint(

@@ -1,7 +1,7 @@
-"""What people send each other before machines can: an invitation to a site, and the site's reply.
+"""The files that people exchange before the machines can connect: an invitation to a site, and the site's reply.
 
-Both are small signed texts that go by mail. An invitation says where the coordinator is and how to know it; a reply
-holds the site's public keys and its features, and no value of any row.
+Both are small signed texts that go by mail. An invitation holds the coordinator's address and public key. A reply holds
+the site's public keys and the names of its features, but no values from its rows.
 """
 
 import json
@@ -24,7 +24,7 @@ class InvalidPaper(ValueError):
 
 @dataclass(frozen=True)
 class Invitation:
-    """Where a study's coordinator is, and how a site knows that it speaks to it.
+    """The address of a study's coordinator, and the keys by which a site recognises the coordinator.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Invitation:
     host, port : str, int
         Where the site connects to.
     authority : str
-        The certificate of the study's own authority, by which the coordinator's machine is known.
+        The certificate of the study's own authority, which proves the identity of the coordinator's machine.
     coordinator : str
         The coordinator's public key: every question is signed with it.
     token : str
@@ -51,7 +51,7 @@ class Invitation:
 
 @dataclass(frozen=True)
 class Reply:
-    """Who a site is: the public key of what it says, that of its Flower node, and its features."""
+    """Who a site is: the public key that verifies its messages, the public key of its Flower node, and its features."""
 
     study: str
     site: str
@@ -85,7 +85,7 @@ def write_paper(paper: Invitation | Reply, path: Path, signer: Identity) -> None
 
 
 def read_paper(path: Path, kind: type[Paper], key: str) -> Paper:
-    """Read a paper whose signature fits the key that it names itself.
+    """Read a paper and check its signature with the public key that the paper itself contains.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How far a run is: which question it is of about how many, and how long the rest may take."""
+"""The progress of a run: the number of the current question, of about how many, and the time that is left."""
 
 import statistics
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ PATH_WITH_COVARIANCE, PATH_BY_PRODUCTS = 3, 12
 
 
 def expected_questions(agreement: Agreement) -> int | None:
-    """Return about how many sums a run asks for; None where nobody can tell."""
+    """Return about how many sums a run asks for; None if it cannot be predicted."""
     if agreement.privacy is not None or agreement.fit.get("solver") in CONSENSUS:
         return None
     path = bool(agreement.fit.get("path"))
@@ -23,7 +23,7 @@ def expected_questions(agreement: Agreement) -> int | None:
 
 
 def seconds_left(number: int, expected: int | None, seconds: Sequence[float]) -> float | None:
-    """Return about how long the rest takes, from how long questions took so far; None where nobody can tell."""
+    """Return about how many seconds are left, from the time of the questions so far; None if it cannot be predicted."""
     if expected is None or number >= expected or not seconds:
         return None
     return (expected - number) * statistics.median(seconds)

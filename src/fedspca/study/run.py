@@ -34,13 +34,13 @@ from fedspca.study.progress import expected_questions, seconds_left
 
 ACTIONS = ("status", "ping", "run", "resume")
 PAUSE = 2.0
-WAIT = 90.0  # seconds for sites that are not here: one that was cut off is let in again within a minute
+WAIT = 90.0  # seconds to wait for absent sites: a disconnected site is admitted again within a minute
 APPROVED = "approved"
 RUN = "run.json"
 
 
 def lead(folder: Path, action: str, make_channel: Callable[..., Channel]) -> None:
-    """Do what the coordinator asked for; whatever goes wrong is told in the folder, where a person looks."""
+    """Carry out the coordinator's action. Errors are written to the events in the study's folder."""
     study = StudyFolder(folder)
     action, _, number = action.partition(":")
     try:
@@ -65,12 +65,12 @@ def _tell_failure(study: StudyFolder, error: Exception) -> None:
     said = str(error)
     if disk_is_full(error):
         said = f"{full_disk(getattr(error, 'filename', None) or study.path)}: fedspca study resume {study.path}"
-    with contextlib.suppress(OSError):  # where the disk is full, the command that watches tells so itself
+    with contextlib.suppress(OSError):  # if the disk is full, the command that follows the run reports it
         study.tell("failed", error=said)
 
 
 def ping(folder: StudyFolder, channel: Channel, hello: bytes, times: int) -> None:
-    """Ask every site who it is, several times, and tell how long each round took: what a round costs without data."""
+    """Ask every site who it is, several times, and report the time of each round without any data."""
     sites, agreement = channel.sites, folder.agreement()
     for number in range(1, times + 1):
         began = time.monotonic()
@@ -92,7 +92,7 @@ def _name_of(reply: bytes, agreement: Agreement) -> str | None:
 
 
 def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float | None = None) -> SparsePCAModel | None:
-    """Do what the coordinator asked for: see who is there, run the study, or go on with a run that was stopped.
+    """Do what the coordinator asked for: see which sites are connected, run the study, or resume a stopped run.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float | 
     action : {"status", "run", "resume"}
         What to do.
     wait : float, optional
-        Seconds for which sites are waited for that are not here or whose owners have not approved yet. Without it,
-        those that are not here are waited for: after a restart of the server they take up to a minute.
+        How many seconds to wait for sites that are absent or whose owners have not approved yet. Without it, the run
+        waits only for absent sites: after a restart of the server they take up to a minute to return.
     """
     if action not in ACTIONS:
         raise ValueError(f"There is no action {action!r}; there are {', '.join(ACTIONS)}.")
@@ -137,7 +137,7 @@ def run_study(folder: StudyFolder, channel: Channel, action: str, wait: float | 
 
 
 def _gather(folder: StudyFolder, conversation: Conversation, wait: float | None) -> dict[str, str]:
-    """Send the agreement. Return what the sites say to it once all have approved or the time is over."""
+    """Send the agreement. Return the sites' responses when all have approved or the time is over."""
     said = conversation.propose()
     until = time.monotonic() + (WAIT if wait is None else wait)
     before: dict[str, str] = {}
@@ -147,7 +147,7 @@ def _gather(folder: StudyFolder, conversation: Conversation, wait: float | None)
         awaited = [site for site, state in said.items() if _may_come(state, for_approval=wait is not None)]
         settled = [state for site, state in said.items() if site not in awaited]
         left = until - time.monotonic()
-        if not awaited or left <= 0 or settled.count(APPROVED) < len(settled):  # else it would be in vain
+        if not awaited or left <= 0 or settled.count(APPROVED) < len(settled):  # after a refusal, waiting is useless
             return said
         if said != before:
             folder.tell("notice", text=f"Waiting up to {left:.0f} s for {', '.join(awaited)}.")
@@ -156,7 +156,7 @@ def _gather(folder: StudyFolder, conversation: Conversation, wait: float | None)
 
 
 def _tell_releases(folder: StudyFolder, conversation: Conversation) -> None:
-    """Tell of sites that run another release: they understand each other, but last digits may differ."""
+    """Report sites that run another release: it is compatible, but the last digits of results may differ."""
     others = {site: release for site, release in conversation.software.items() if release != SOFTWARE}
     if others:
         named = ", ".join(f"{site} {release}" for site, release in sorted(others.items()))
@@ -165,7 +165,7 @@ def _tell_releases(folder: StudyFolder, conversation: Conversation) -> None:
 
 
 def _may_come(state: str, *, for_approval: bool) -> bool:
-    """Return whether a site may say something else soon."""
+    """Return whether the response of a site may still change soon."""
     return state == ABSENT or state.startswith(FAILING) or (for_approval and state != APPROVED)
 
 
@@ -183,7 +183,7 @@ def _run_name(folder: StudyFolder, agreement: Agreement, *, resume: bool) -> str
 
 
 def _resumable(folder: StudyFolder, conversation: Conversation) -> tuple[Conversing, ResumableFederation]:
-    """Return the sites of this run, and around them the sums that were taken before it was stopped."""
+    """Return the sites of this run, and a federation around them that reuses the earlier sums of a stopped run."""
 
     def notice(text: str) -> None:
         folder.tell("notice", text=text)
@@ -196,12 +196,12 @@ def _resumable(folder: StudyFolder, conversation: Conversation) -> tuple[Convers
 
 
 def _fit(folder: StudyFolder, agreement: Agreement, kept: ResumableFederation, sums: Federation) -> SparsePCAModel:
-    """Fit, begun again with the sites that are left whenever one is lost and the study goes on without it."""
+    """Fit the model. If a site is lost and the study continues without it, restart the fit with the remaining sites."""
 
     def notice(text: str) -> None:
         folder.tell("notice", text=text)
 
-    # noise is around what is kept: a run that is resumed goes on with what was released, and spends nothing twice
+    # the private federation wraps the kept sums: a resumed run reuses what was released, and spends nothing twice
     private = None if agreement.privacy is None else under_agreement(sums, agreement, notice)
     told: tuple[str, ...] = ()
     while True:
@@ -220,7 +220,7 @@ def _fit(folder: StudyFolder, agreement: Agreement, kept: ResumableFederation, s
 
 
 def _finish(folder: StudyFolder, kept: ResumableFederation) -> None:
-    """Let every site have the last sum, and so the model; one that is away then has neither."""
+    """Send the last sum to every site, so that it has the model. A site that is absent now gets neither."""
     for site, reason in kept.finish().items():
         folder.tell("notice", text=f"Site {site} was not told the last sum, so it has no model of its own ({reason})")
 
@@ -232,7 +232,7 @@ def make_federation(conversation: Conversation, notice: Callable[[str], object])
 
 
 def _journal(folder: StudyFolder, conversation: Conversation) -> Journal:
-    """Return the journal of this run; that of an earlier run is thrown away."""
+    """Return the journal of this run; the journal of an earlier run is deleted."""
     path = folder.journal / RUN
     about = {"run": conversation.run, "agreement": conversation.agreement.hash}
     if not path.exists() or json.loads(path.read_text(encoding="utf-8")) != about:
@@ -243,7 +243,7 @@ def _journal(folder: StudyFolder, conversation: Conversation) -> Journal:
 
 
 def _tell_question(folder: StudyFolder, conversation: Conversation) -> Callable[[int, Query, Aggregate, float], object]:
-    """Return what tells of every sum that was asked for: which it is, of about how many, and what is left."""
+    """Return a function that reports every sum: its number, the expected number of sums, and the time that is left."""
     expected, took = expected_questions(conversation.agreement), list[float]()
 
     def tell(number: int, query: Query, answer: Aggregate, seconds: float) -> None:

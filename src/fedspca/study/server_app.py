@@ -1,7 +1,7 @@
 """The ServerApp: run one action of a study over the sites that Flower reaches.
 
-What a ServerApp prints ends in the SuperLink's log, where nobody looks. So whatever goes wrong is written into the
-study's folder, as one sentence and then the traceback.
+The output of a ServerApp goes to the SuperLink's log, which few people read. So errors are written into the study's
+folder, as one sentence followed by the traceback.
 """
 
 import traceback
@@ -20,7 +20,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Read the study's folder and the action from the run's settings, and do it."""
+    """Read the study's folder and the action from the run's settings, and carry out the action."""
     folder, action = Path(str(context.run_config["folder"])), str(context.run_config["action"])
     failure = failure_file(folder, context.run_id)
     try:

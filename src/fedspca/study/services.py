@@ -1,8 +1,8 @@
-"""Units of systemd for a site and for a study: started with the machine, again after a crash, and shut in.
+"""systemd units for a site and for a study: they start with the machine, restart after a crash, and are sandboxed.
 
-A unit sees the whole system read-only and writes into one folder. It gets no further rights, no devices and no other
-protocols than it speaks. Variables such as ``HTTPS_PROXY`` go into ``service.env`` in the same folder, which only its
-owner reads.
+A unit sees the whole system read-only and writes only into one folder. It cannot gain rights, use devices, or use
+network protocols that it does not need. Variables such as ``HTTPS_PROXY`` go into ``service.env`` in the same folder.
+Only the owner of the folder can read this file.
 """
 
 import re
@@ -69,20 +69,20 @@ class Service(NamedTuple):
 
 
 def make_service(name: str, what: str, command: Sequence[str], folder: Path, *, account: str | None = None) -> Service:
-    """Return a unit of the system, which runs under an account, or without one a unit of the person who installs it.
+    """Return a system unit that runs under the given account or, without an account, a user unit.
 
     Parameters
     ----------
     name : str
         The unit's name, without ``.service``.
     what : str
-        What it is, in words.
+        A description of the unit.
     command : sequence of str
         The arguments of ``fedspca``.
     folder : Path
         The folder that it writes into.
     account : str, optional
-        The account of a unit of the system.
+        The account of a system unit.
     """
     unit = f"{re.sub(r'[^A-Za-z0-9_-]+', '-', name)}.service"
     place = Path("/etc/systemd/system") if account else Path("~/.config/systemd/user")
@@ -108,7 +108,7 @@ def site_service(folder: Path, site: str, study: str, account: str | None) -> Se
 
 
 def study_service(folder: Path, study: str, account: str | None) -> Service:
-    """Return the unit that keeps a study's server running, and goes on with a run that was cut off."""
+    """Return the unit that keeps a study's server running, and resumes an interrupted run."""
     command = ["study", "serve", str(folder)]
     return make_service(f"fedspca-study-{study}", f"fedspca: study {study}", command, folder, account=account)
 
@@ -125,7 +125,7 @@ def _install(unit: str, place: Path, *, system: bool) -> tuple[str, ...]:
 
 
 def _line(text: str) -> str:
-    """A text that stays on its line and holds nothing that systemd replaces."""
+    """A text without line breaks and without characters that systemd would replace."""
     return "".join(letter for letter in text if letter.isprintable()).replace("%", "%%").replace("\\", "/")
 
 

@@ -1,4 +1,4 @@
-"""Keep a study's server running, for service managers: start again what ended, go on with a run that was cut off."""
+"""Keep a study's server running, for service managers: restart it when it ends, and resume an interrupted run."""
 
 import threading
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def serve(engine: Engine, tell: Callable[[str], object], stop_asked: threading.E
 
 
 def was_cut_off(engine: Engine) -> bool:
-    """Return whether a run has neither come to an end nor a process that leads it: a crash, or a loss of power."""
+    """Return whether a run has not ended but no process leads it, as after a crash or a power failure."""
     if engine.conducted or not engine.folder.journal.exists():
         return False
     begun = False

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from fedspca.fit.settings import SolverSettings, read_settings, setting
 
-if TYPE_CHECKING:  # what follows brings numpy and scikit-learn: methods import it, so that options are shown at once
+if TYPE_CHECKING:  # slow imports (numpy, scikit-learn): methods import them, so that --help is fast
     from fedspca.door.agreement import Agreement
 
 OPENING = """\
 # A study between institutions. Every setting is here with its default; lines that begin with # are not used.
 # Owners sign what is in this file: a change after they approved asks for their approval again.
 """
-SEARCH = 20  # directions that a solver asks about beyond three times the components
+SEARCH = 20  # directions that a solver may ask for in addition to three times the components
 AFTER = 60  # questions for the figures beside the loadings, and for the path
 ROUNDS = {"exact": 100, "faspca": 1000, "fsspca": 1000}
 QUESTIONS = {
@@ -110,12 +110,12 @@ class StudySettings(SolverSettings):
         if self.auto and self.folds is None:
             raise ValueError("auto needs folds, which owners approve: add --folds 10, or give numbers.")
         self._check_masks()
-        _check_common_start(make_estimator(self, []))  # which refuses settings that no solver takes
+        _check_common_start(make_estimator(self, []))  # refuses settings that no solver accepts
         self._check_preparation()
         self._privacy_settings()
 
     def _check_masks(self) -> None:
-        """Refuse what masks cannot hide, unless the coordinator asks for it by name, for the owners to read."""
+        """Refuse what masks cannot hide, unless the coordinator requests it explicitly, so that owners can read it."""
         from fedspca.door.agreement import BETWEEN_AT_LEAST
 
         if not self.masked or self.epsilon is not None:
@@ -138,7 +138,7 @@ class StudySettings(SolverSettings):
             )
 
     def _check_preparation(self) -> None:
-        """Refuse covariates and weights that make no sense, and those of which nobody planned what they release."""
+        """Refuse covariates and weights that are invalid, and combinations whose privacy was not analysed."""
         from fedspca.site.preparation import Preparation, unusual
 
         Preparation.of(self.fit_settings())
@@ -164,7 +164,7 @@ class StudySettings(SolverSettings):
         return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"], *gram, *self._beside()}))
 
     def _beside(self) -> set[str]:
-        """Return the questions about covariates, weights, and what lies between sites."""
+        """Return the questions about covariates, weights, and differences between sites."""
         weighted = self.weight is not None or self.site_weight != "rows"
         return {
             *(COVARIATES if self.adjust else ()),
@@ -196,7 +196,7 @@ class StudySettings(SolverSettings):
         return promised
 
     def _privacy(self, home: Path, features: tuple[str, ...]) -> dict[str, Any] | None:
-        """Return what is promised to every row, checked; None if nothing is."""
+        """Return the checked privacy guarantee for every row; None without one."""
         from fedspca.federation.private import Privacy
 
         if self.epsilon is None:
@@ -220,7 +220,7 @@ class StudySettings(SolverSettings):
             fit=self.fit_settings(),
             questions=self._questions(len(features)),
             max_rounds=rounds + AFTER,
-            max_components=min(len(features), 3 * self._most_components() + SEARCH),  # noised products take twelve
+            max_components=min(len(features), 3 * self._most_components() + SEARCH),  # noisy products need twelve
             masked=self.masked,
             consensus_under_masks=self.masked and self.consensus_under_masks and self.solver in CONSENSUS,
             privacy=self._privacy(home, features),
@@ -232,7 +232,7 @@ class StudySettings(SolverSettings):
 
 
 def _check_common_start(estimator: Any) -> None:
-    """Refuse what a site's door refuses: starts of its own, and directions that are not orthonormal."""
+    """Refuse what a site's door refuses: a start that differs by site, and directions that are not orthonormal."""
     refused = {"init": ("random", "warm"), "local_start": ("random", "last"), "deflation": ("literal", "generalized")}
     for name, (value, instead) in refused.items():
         if getattr(estimator, name, None) == value:
@@ -244,7 +244,7 @@ def _check_common_start(estimator: Any) -> None:
 
 
 def _stated(path: Path, features: tuple[str, ...]) -> dict[str, list[float]]:
-    """Read what is stated of the features."""
+    """Read the values that a file states for the features."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))

@@ -1,4 +1,4 @@
-"""A study between institutions that are all on this machine: for researchers, and to try a study before it is real."""
+"""A study between institutions that are all on this machine: for research, and to test a study in advance."""
 
 import shutil
 from dataclasses import replace
@@ -35,7 +35,7 @@ def make_simulation(path: Path, study: StudySettings, data: FitSettings) -> Stud
     try:
         _add_sites(folder, names, study, data)
     except BaseException:
-        shutil.rmtree(folder.path, ignore_errors=True)  # a study without its sites is of no use to anyone
+        shutil.rmtree(folder.path, ignore_errors=True)  # a study without its sites is useless
         raise
     return folder
 
@@ -46,7 +46,7 @@ def _add_sites(folder: StudyFolder, names: list[str], study: StudySettings, data
     data = replace(data, exclude=(*data.exclude, *columns_beside(study.fit_settings())))
     for name, file in zip(names, data.files, strict=True):
         site = SiteFolder.create(folder.path / "sites" / name, replace(data, files=(file,)))
-        # as little as the study itself requires: all data here belong to one researcher
+        # the lowest limits that the study needs: all data here belong to one researcher
         allowed = {"min_rows": 1, "min_sites": study.min_sites, "masking": study.masked}
         with new_file(site.path / "policy.toml") as draft:
             lines = (f"{name} = {toml_value(value)}\n" for name, value in allowed.items())
@@ -68,8 +68,9 @@ def endpoints(folder: StudyFolder) -> dict[str, Endpoint]:
 def endpoint_of(path: Path, number: int) -> Endpoint:
     """Return the door of the site that a node of the simulation engine stands for.
 
-    The engine's processes take turns with a node's messages, so where the rounds stand is read anew for each; the rows
-    are not, and the study that runs beside goes on from the last sum that this process has seen.
+    Different processes of the engine may handle the messages of one node. So the state of the rounds is read again for
+    each message. The rows are not read again, and the site's own run of the study continues from the last sum that this
+    process has seen.
     """
     folder = _sites(path)[number].parent
     return SiteFolder(folder).endpoint(site=_opened(folder), replays=_replays(folder))

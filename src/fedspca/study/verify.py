@@ -1,9 +1,9 @@
 """Check a finished study offline, from its bundle alone: what was agreed, asked, summed, spent, stated and found.
 
-Who checks needs nobody's key and asks no site. From the agreement and the sums the study is run once more, as every
-site ran it beside: the questions must be those that were asked, and the model the one that is there. Each site's signed
-statement must be about the same questions and sums. Tags cannot be checked outside, since their keys never left the
-sites: a site states a sum only after its tag has fitted.
+The check needs no secret key and asks no site. It runs the study again from the agreement and the sums, as every site
+did: this must give the same questions and the same model as in the bundle. Each site's signed statement must be about
+the same questions and sums. The tags cannot be checked outside the sites, because their keys never left the sites. But
+a site states a sum only after it has verified the tag.
 """
 
 import shutil
@@ -43,7 +43,7 @@ from fedspca.study.bundle import (
     statement,
 )
 
-SAME_MODEL = 1e-6  # as far as the last digits of unlike machines may carry
+SAME_MODEL = 1e-6  # tolerance for rounding differences between machines
 SAME_COST = 1e-6
 
 
@@ -64,7 +64,7 @@ class Bundle:
     path : Path
         The folder.
     logs : mapping of str to Path
-        Logs that owners gave to whoever checks, by site.
+        Logs that owners gave to the person who checks, by site.
     """
 
     path: Path
@@ -103,19 +103,19 @@ class Bundle:
 
 
 def verify(path: Path, logs: Mapping[str, Path] | None = None) -> list[Finding]:
-    """Check all of a bundle; return what was found, one finding a part, the bad ones among them.
+    """Check all of a bundle; return one finding for each part, including those that failed.
 
     Parameters
     ----------
     path : Path
         The bundle.
     logs : mapping of str to Path, optional
-        Logs that owners gave to whoever checks, by site.
+        Logs that owners gave to the person who checks, by site.
     """
     bundle = Bundle(path, logs or {})
     if not path.is_dir():
         raise InvalidBundle(f"{path}: there is no such folder.")
-    digests(path)  # a link or a device among the files is not read any further
+    digests(path)  # raises if a link or a device is among the files
     return [_found(name, check, bundle) for name, check in CHECKS.items()]
 
 
@@ -126,7 +126,7 @@ def _found(name: str, check: Callable[[Bundle], str], bundle: Bundle) -> Finding
         ValueError,
         ArithmeticError,
         RuntimeError,
-    ) as error:  # a study can end in all of them on numbers of a liar's
+    ) as error:  # false numbers in a bundle can cause any of these errors
         return Finding(name, False, str(error) or type(error).__name__)
 
 
@@ -162,7 +162,7 @@ def _questions(bundle: Bundle) -> str:
 
 
 def _sums(bundle: Bundle) -> str:
-    """Every site states the questions and sums that stand here, and so that their tags fitted."""
+    """Every site states the same questions and sums as the bundle, and thereby that their tags were valid."""
     chain = b""
     for kept in bundle.rounds:
         chain = transcript(chain, kept.number, query_hash(kept.query), kept.sites, kept.vector)
@@ -211,7 +211,7 @@ def _model(bundle: Bundle) -> str:
 
 
 def _logs(bundle: Bundle) -> str:
-    """Every log that was given is unbroken, and has the line at which its site stood when it stated the end."""
+    """Every given log is unbroken, and contains the line that was the last one when its site signed its statement."""
     for site, path in bundle.logs.items():
         if site not in bundle.statements:
             raise InvalidBundle(f"there is no site {site!r} in the study")
@@ -240,7 +240,7 @@ CHECKS: Mapping[str, Callable[[Bundle], str]] = {
 
 
 def _fed(replay: Replay, scale: Scale, kept: RoundKept, agreement: Agreement) -> None:
-    """Compare a question with the one that comes next, and hand its sum in."""
+    """Compare a recorded question with the next question of the replay, and give the replay the recorded sum."""
     own, query, d = replay.question(), kept.query, len(agreement.features)
     told = "the agreed study is over" if own is None else difference(own, query)
     if told is not None:
@@ -259,7 +259,7 @@ def _fed(replay: Replay, scale: Scale, kept: RoundKept, agreement: Agreement) ->
 
 @contextmanager
 def _copied(path: Path) -> Iterator[Path]:
-    """Read a copy: opening a log sets an unfinished line aside, and this one is somebody's evidence."""
+    """Copy a log before reading: opening a log moves an unfinished line, but evidence must stay unchanged."""
     with tempfile.TemporaryDirectory() as home:
         copy = Path(home) / "log.jsonl"
         try:

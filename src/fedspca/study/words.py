@@ -50,7 +50,7 @@ def sparsity_in_words(fit: Mapping[str, Any]) -> str:
 
 
 def preparation_in_words(fit: Mapping[str, Any]) -> list[str]:
-    """Say which columns are taken as covariates and weights, and how sites count."""
+    """Say which columns are taken as covariates and weights, and how sites are weighted."""
     told = []
     if fit.get("transform"):
         told.append(f"Each row is first transformed by itself: {', '.join(fit['transform'])}.")

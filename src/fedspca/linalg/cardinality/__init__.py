@@ -1,7 +1,7 @@
 """Sparse principal components of a symmetric matrix S that is known as a whole: the best loadings, and upper bounds.
 
-The problem is the maximum of the variance of span(w) over loadings w with at most ``k_j`` non-zeros in column j. It
-reads S alone: where S comes from, and who summed it, is not its concern.
+The problem is the maximum of the variance of span(w) over loadings w with at most ``k_j`` non-zeros in column j. The
+code here uses S only. It does not depend on how S was computed.
 
 ======================  ==========================================================================
 ``selection``           the k largest of many scores, ties settled by a rule

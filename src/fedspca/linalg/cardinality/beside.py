@@ -1,4 +1,4 @@
-"""One column beside the span of the others: what a support is worth, exactly."""
+"""One column beside the span of the others: the exact variance that the best x on a support adds."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,11 +13,11 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _STACKED = 48  # size up to which eigenproblems are solved many at a time
-_HELD = 1e-8  # squared sine of the angle with the span, below which a direction counts as the span's
+_HELD = 1e-8  # a direction lies in the span if the squared sine of its angle with the span is below this
 
 
 class Column(NamedTuple):
-    """A sparse unit vector, by its support and its weights there, and the variance that it adds to a span."""
+    """A sparse unit vector, stored as its support and the weights there, and the variance that it adds to a span."""
 
     support: Index
     weights: Array
@@ -28,8 +28,8 @@ class Column(NamedTuple):
 class Beside:
     """max of the variance that a k-sparse unit x adds to the span of an orthonormal basis B.
 
-    With P the projection off the span the gain is ``x' P S P x / x' P x``. Where loadings are to be orthogonal it is
-    ``x' S x`` over the x with ``B' x = 0``.
+    With P the projection off the span the gain is ``x' P S P x / x' P x``. If loadings have to be orthogonal, the gain
+    is ``x' S x``, and x has to satisfy ``B' x = 0``.
     """
 
     s: Array
@@ -63,7 +63,7 @@ class Beside:
     def refit(self, supports: Index) -> tuple[Array, Array]:
         """Argmax of the gain on each of m supports of k features: gains (m,) and unit weights (m, k).
 
-        A support that has no x to offer, since the span holds all of it, gains minus infinity.
+        If the span contains every vector on a support, the gain of that support is minus infinity.
         """
         blocks = self.deflated[supports[:, :, None], supports[:, None, :]]
         if self.alone:
@@ -83,7 +83,7 @@ class Beside:
         """Argmax of ``x' C x`` over unit x with ``u' x = 0``, for u the rows of the basis on the support."""
         k = blocks.shape[1]
         left = np.eye(k) - _projections(inside)
-        # lifted by the scale of S, what is orthogonal to u stands above the zeros that u leaves behind
+        # the projection turns u into zero eigenvalues; the shift lifts the x orthogonal to u above these
         gains, weights = _leading(left @ (blocks + self.size * np.eye(k)) @ left)
         gains = np.where(gains > 0.5 * self.size, gains - self.size, -np.inf)
         return gains, weights
@@ -106,7 +106,7 @@ class Beside:
         return Column(support, weights[0], float(gains[0]))
 
     def scores(self, supports: Index, weights: Array, gains: Array) -> Array:
-        """For each of m columns a step along the gradient of its gain, long enough to be a power step: (m, d)."""
+        """For each of m columns, a power step on its gain: a long step along the gradient. Shape (m, d)."""
         y = (weights[:, None, :] @ self.deflated[supports])[:, 0]
         if self.alone or self.orthogonal:
             return np.asarray(y)

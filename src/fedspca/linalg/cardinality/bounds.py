@@ -1,4 +1,4 @@
-"""What no sparse loadings can exceed: upper bounds on the variance that they capture, valid at every step.
+"""Upper bounds on the variance that sparse loadings can capture, valid at every step of the computation.
 
 For orthonormal loadings the projection X = w w' has trace r, eigenvalues in [0, 1], and entries off the diagonal whose
 sizes add up to at most ``sum_j k_j - r``, because ``||w_j||_1^2 <= k_j``. So for any symmetric U with a zero diagonal
@@ -6,9 +6,10 @@ and ``|U_ij| <= rho``::
 
     tr(w' S w) <= sum_{i <= r} lambda_i(S + U) + rho (sum_j k_j - r).
 
-Loadings that need not be orthogonal have supports apart, and are orthogonal, or they share a feature. Then they span a
-projection on at most ``m = sum_j k_j - 1`` features. Its entries off the diagonal add up to at most
-``sqrt(r (m - 1) (m - r))``, by Cauchy and Schwarz: with that number the bound holds too.
+Loadings that need not be orthogonal fall into two cases. If their supports are disjoint, they are orthogonal, and the
+bound above holds. If two of them share a feature, the projection on their span involves at most ``m = sum_j k_j - 1``
+features. The sizes of its entries off the diagonal add up to at most ``sqrt(r (m - 1) (m - r))``, by the Cauchy-Schwarz
+inequality. The bound holds with this number in place of ``sum_j k_j - r``.
 """
 
 import math
@@ -25,17 +26,17 @@ from fedspca.linalg.small import eigenpairs
 Array = NDArray[np.float64]
 Counts = tuple[int, ...]
 
-ROUNDING = 1e-12  # relative: what eigenvalues may be short by
+ROUNDING = 1e-12  # relative: computed eigenvalues may be too small by this much
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
-_CUBIC = 4e-10  # seconds for eigenvalues of order d are about this times d^3, and a little
+_CUBIC = 4e-10  # the eigenvalues of a matrix of order d take about this times d^3 seconds, plus a constant
 
 
 @dataclass(frozen=True)
 class Dual:
     """A matrix U with a zero diagonal and ``|U_ij| <= rho``, and the bound that it proves.
 
-    ``tried`` holds rho and ``sum_{i <= r} lambda_i(S + U)`` of every U on the way: with another mass they prove other
-    bounds.
+    ``tried`` holds rho and ``sum_{i <= r} lambda_i(S + U)`` of every U that was tried. They also give bounds for other
+    values of the mass.
     """
 
     u: Array
@@ -44,7 +45,7 @@ class Dual:
     tried: tuple[tuple[float, float], ...]
 
     def for_mass(self, mass: float) -> float:
-        """The best bound that the matrices tried prove for loadings with this mass off the diagonal."""
+        """The best bound from all matrices tried, for loadings with this off-diagonal mass."""
         return min(top + rho * mass for rho, top in self.tried) * (1.0 + ROUNDING)
 
 
@@ -54,12 +55,12 @@ def orthogonal_mass(k: Counts) -> float:
 
 
 def projection_mass(m: int, r: int) -> float:
-    """The most that they add up to for any projection of rank r on m features."""
+    """The largest sum of the sizes of off-diagonal entries, over all projections of rank r on m features."""
     return math.sqrt(max(r * (m - 1) * (m - r), 0))
 
 
 def seconds_for(d: int) -> float:
-    """About how long the eigenvalues of a matrix of order d take."""
+    """Approximate time, in seconds, to compute the eigenvalues of a matrix of order d."""
     return 3e-5 + _CUBIC * d**3
 
 
@@ -69,7 +70,7 @@ def top_sum(a: Array, r: int) -> float:
 
 
 def cheap_bound(s: Array, k: Counts, *, orthogonal: bool) -> float:
-    """A bound that costs a partial sort: the largest row bounds, and the heaviest features' variances."""
+    """A cheap bound, by a partial sort only: from the largest row bounds and the largest variances of features."""
     heavy = np.sort(s.diagonal())[::-1]
     within = float(heavy[: min(sum(k), len(s))].sum())  # the trace of S on all the supports
     rows = sum(float(row_bounds(s, min(n, len(s))).max()) for n in _lengths(k, orthogonal=orthogonal))
@@ -77,7 +78,7 @@ def cheap_bound(s: Array, k: Counts, *, orthogonal: bool) -> float:
 
 
 def _lengths(k: Counts, *, orthogonal: bool) -> list[int]:
-    """Non-zeros of orthonormal columns with the same span: by Gram and Schmidt, if they are not orthogonal yet."""
+    """Numbers of non-zeros of orthonormal columns with the same span, after Gram-Schmidt if they are not orthogonal."""
     return sorted(k) if orthogonal else [int(n) for n in np.cumsum(sorted(k))]
 
 
@@ -89,7 +90,7 @@ def line_search(s: Array, r: int, mass: float, trials: int = ProofTuning.line_se
         tops[rho] = top_sum(s + _clipped(s, rho), r)
         return tops[rho] + rho * mass
 
-    # nothing is gained beyond the largest entry, where what is left is the diagonal
+    # a rho beyond the largest entry gains nothing: there only the diagonal is left
     low, high = 0.0, float(np.abs(s - np.diag(s.diagonal())).max(initial=0.0))
     at(low), at(high)
     one, two = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
@@ -108,7 +109,7 @@ def line_search(s: Array, r: int, mass: float, trials: int = ProofTuning.line_se
 
 
 def several_bound(s: Array, r: int, mass: float) -> float:
-    """What r orthonormal loadings with this mass off the diagonal capture at most, by a line search."""
+    """An upper bound on the variance of r orthonormal loadings with this off-diagonal mass, by a line search."""
     return line_search(s, r, mass).bound
 
 
@@ -122,11 +123,12 @@ def _clipped(s: Array, rho: float) -> Array:
 def tightened(
     s: Array, r: int, mass: float, dual: Dual, near: Array, until: float, deadline: float, *, every: int = 5
 ) -> Dual:
-    """Min over U of the bound, by alternating directions on the semidefinite problem that it is the dual of.
+    """Min over U of the bound, by the alternating direction method (ADMM) on the primal semidefinite problem.
 
-    The problem is the maximum of ``<S, X>`` over X with eigenvalues in [0, 1], trace r and off-diagonal mass. It starts
-    at the projection ``near`` of the loadings found, and at the U of a line search. Any U on the way proves a bound;
-    the best is kept. It ends below ``until``, at the deadline, or when it has settled.
+    The primal problem is the maximum of ``<S, X>`` over X with eigenvalues in [0, 1], trace r and at most the given
+    off-diagonal mass. The iteration starts at the projection ``near`` of the loadings found, and at the U of a line
+    search. Every U on the way gives a valid bound; the best one is kept. The iteration ends when the bound is below
+    ``until``, at the deadline, or when it has converged.
     """
     scale = float(np.abs(s).max()) or 1.0
     step = _step(s, r)
@@ -152,14 +154,14 @@ def tightened(
                 if best.bound > last - 1e-7 * scale:
                     break
                 last = best.bound
-        if number % 10 == 0:  # keep the two residuals alike
+        if number % 10 == 0:  # keep the two residuals of similar size
             factor = 2.0 if primal > 5.0 * change else 0.5 if change > 5.0 * primal else 1.0
             step, y = step * factor, y / factor
     return best
 
 
 def _step(s: Array, r: int) -> float:
-    """A step in the units of S: about the size of its entries."""
+    """A step size in the units of S: about the size of its entries."""
     return float(np.linalg.norm(s) / math.sqrt(max(r, 1))) / 2.0 or 1.0
 
 

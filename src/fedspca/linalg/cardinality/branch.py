@@ -1,4 +1,4 @@
-"""Branch and bound for one sparse component: until it is proved that nothing better exists, or out of time."""
+"""Branch and bound for one sparse component: ends when the optimum is proved, or when the time is up."""
 
 import heapq
 import itertools
@@ -23,7 +23,7 @@ PROVED = 1e-9  # relative: a bound this close to the value proves it
 
 @dataclass(frozen=True)
 class Proof:
-    """The best column found, and what none can exceed."""
+    """The best column found, and an upper bound that holds for every column."""
 
     column: Column
     bound: float
@@ -32,7 +32,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class _Node:
-    """All supports that hold the features ``inside`` and beside them only some of ``free``."""
+    """All supports that contain every feature of ``inside``, and otherwise only features of ``free``."""
 
     inside: Index
     free: Index
@@ -40,7 +40,7 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Root:
-    """S, the dual of the root, and what a few features at most can capture: ``heads[n]`` for n features."""
+    """S, the dual of the root, and ``heads[n]``, an upper bound on the variance that n features can capture."""
 
     s: Array
     k: int
@@ -50,7 +50,7 @@ class _Root:
     heads: Array
 
     def bound(self, node: _Node, enough: float) -> tuple[float, Index]:
-        """A bound for a node, and its free features, those that matter most first. Cheap bounds go first."""
+        """A bound for a node, and its free features, the most important first. Cheap bounds are tried first."""
         inside, free = node.inside, node.free
         left = self.k - len(inside)
         if left == 0 or not len(free):
@@ -74,7 +74,7 @@ class _Root:
         return bound, free[np.argsort(-weights, kind="stable")]
 
     def _blocks(self, inside: Index, free: Index, left: int) -> float:
-        """``lambda_max [[a, c], [c, b]]``: a within, b among the others, c at most what couples them."""
+        """``lambda_max [[a, c], [c, b]]``: a bounds the inside block, b the free block, c the block between them."""
         own = self.s.diagonal()[free]
         among = min(float(self.heads[left]), float(np.partition(own, len(free) - left)[len(free) - left :].sum()))
         if not len(inside):
@@ -86,7 +86,7 @@ class _Root:
         return among + half + math.sqrt(half * half + coupling)
 
     def _rows(self, allowed: Index, n_inside: int, left: int) -> float:
-        """The largest sum of sizes in a row of any such block: no eigenvalue exceeds it."""
+        """The largest absolute row sum over all supports of the node: no eigenvalue exceeds it."""
         sizes = np.abs(self.s[np.ix_(allowed, allowed)])
         own = sizes.diagonal().copy()
         np.fill_diagonal(sizes, 0.0)
@@ -95,7 +95,7 @@ class _Root:
         m = others.shape[1]
         top = np.partition(others, m - left, axis=1)[:, m - left :]
         most = top.sum(axis=1)
-        most[n_inside:] -= top[n_inside:].min(axis=1)  # a free feature takes one of the places itself
+        most[n_inside:] -= top[n_inside:].min(axis=1)  # a free feature uses one of the free places itself
         return float((base + most).max())
 
 
@@ -109,7 +109,7 @@ def prove(
     *,
     progress: Callable[[float, int], object] = lambda _bound, _nodes: None,
 ) -> Proof:
-    """Max of ``x' S x`` over unit x with at most k non-zeros: best first, on features in or out.
+    """Max of ``x' S x`` over unit x with at most k non-zeros, by best-first branching on single features.
 
     Parameters
     ----------
@@ -118,15 +118,15 @@ def prove(
     best : Column
         The best column known; k is the size of its support.
     dual : Dual
-        The U and rho of the root: they bound every node.
+        The U and rho of the root. They give a bound at every node.
     heads : ndarray of shape (k + 1,)
-        A bound on what n features capture, for n = 0 … k.
+        An upper bound on the variance that n features capture, for n = 0 … k.
     deadline : float
-        When to give up, by ``time.monotonic()``; the bound is then that of the open nodes.
+        When to give up, by ``time.monotonic()``. The bound is then the largest bound of the open nodes.
     tuning : ProofTuning
-        How far leaves climb.
+        Effort of the local search from a leaf.
     progress : callable
-        Told the bound and the number of nodes from time to time.
+        Called from time to time with the bound and the number of nodes.
     """
     k, d = len(best.support), len(s)
     root = _Root(s, k, s + dual.u, dual.rho * (k - 1), np.square(s), heads)
@@ -163,7 +163,7 @@ def prove(
 
 
 def _children(node: _Node, k: int) -> list[_Node]:
-    """The heaviest free feature in, and out."""
+    """Two nodes: one with the most important free feature inside the support, one without that feature."""
     feature, rest = node.free[:1], node.free[1:]
     inside = np.concatenate([node.inside, feature])
     with_it = _Node(inside, rest if len(inside) < k else rest[:0])
@@ -175,7 +175,7 @@ def _is_leaf(node: _Node, k: int) -> bool:
 
 
 def _guess(node: _Node, order: Index, k: int) -> Index | None:
-    """The support of a leaf; None for another node, whose heaviest features have mostly been tried above."""
+    """The support of a leaf; None for any other node. The best features of such a node were mostly tried before."""
     if not _is_leaf(node, k):
         return None
     return np.sort(np.concatenate([node.inside, order[: k - len(node.inside)]]))

@@ -13,9 +13,9 @@ from fedspca.linalg.cardinality.tuning import Tuning
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_GAIN = 1e-11  # relative: what less than this gains is rounding
-_DENSE = 20  # a dense product is so many times as fast as a sparse one, entry by entry
-_COPY = 1e-8  # of the largest variance: features whose entries differ by less are copies of each other
+_GAIN = 1e-11  # relative: a smaller gain is rounding error
+_DENSE = 20  # per entry, a dense product is about this many times as fast as a sparse one
+_COPY = 1e-8  # share of the largest variance: features are copies of each other if their entries differ by less
 
 
 def row_bounds(s: Array, k: int) -> Array:
@@ -32,9 +32,9 @@ def row_bounds(s: Array, k: int) -> Array:
 def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = None, n: int = 1) -> list[Column]:
     """Argmax of the variance that a k-sparse column adds to a span: the n best local optima found, best first.
 
-    Starts are the rows of ``P S P``, one a feature, and the columns of ``starts``. A feature whose row
-    bound is below what has been reached does not start: without other columns, or with supports apart from theirs, it
-    cannot carry the largest weight of anything better.
+    Starts are the rows of ``P S P``, one for each feature, and the columns of ``starts``. A feature is not used as a
+    start if its row bound is below the best gain so far. Without other columns, or with disjoint supports, such a
+    feature cannot carry the largest weight of a better column.
     """
     d = len(beside.s)
     k = min(k, d)
@@ -60,17 +60,17 @@ def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = 
 
 
 def _starting(d: int, k: int, tuning: Tuning) -> int:
-    """How many features start. Long columns cost more, and few of them end in different places."""
+    """How many features are used as starts. Columns with many non-zeros cost more and have fewer local optima."""
     return d if k <= tuning.short else max(tuning.first_wave, d * tuning.short // k)
 
 
 def climb(beside: Beside, column: Column, tuning: Tuning) -> Column:
-    """Ascend from a refitted support: by power steps while they gain, then by swaps of two features."""
+    """Improve a refitted support: by power steps while these gain, then by swaps of two features."""
     return climbed(beside, [column], tuning)[0]
 
 
 def climbed(beside: Beside, columns: list[Column], tuning: Tuning) -> list[Column]:
-    """Ascend from several refitted supports of one size at once, so that their eigenproblems are solved together."""
+    """Improve several refitted supports of the same size at once, so that their eigenproblems are solved together."""
     if not columns:
         return []
     points = _Points(
@@ -89,7 +89,7 @@ def climbed(beside: Beside, columns: list[Column], tuning: Tuning) -> list[Colum
             swaps = _promising_swaps(beside, here.at(stuck), scores[stuck], tuning.swaps)
             gained[stuck] = _accepted(beside, points, moving[stuck], swaps, np.ones(len(stuck), dtype=bool))
         moving = moving[gained]
-        if len(moving) > 1:  # where two have met, one goes on
+        if len(moving) > 1:  # where two have reached the same support, only one continues
             moving = np.sort(moving[np.unique(points.supports[moving], axis=0, return_index=True)[1]])
         if not len(moving):
             break
@@ -97,7 +97,7 @@ def climbed(beside: Beside, columns: list[Column], tuning: Tuning) -> list[Colum
 
 
 class _Points(NamedTuple):
-    """Columns with supports of one size, one a row: supports (m, k), weights (m, k) and gains (m,)."""
+    """Columns with supports of the same size, one per row: supports (m, k), weights (m, k) and gains (m,)."""
 
     supports: Index
     weights: Array
@@ -114,9 +114,9 @@ class _Points(NamedTuple):
 
 
 def _accepted(beside: Beside, points: _Points, at: Index, trials: Index, worth: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Replace points by the best of their trials (m, n, k), where that gains: which of them were.
+    """Replace points by the best of their trials (m, n, k) where that gains, and return which were replaced.
 
-    Only those ``worth`` it are looked at.
+    Only points marked in ``worth`` are considered.
     """
     gained = np.zeros(len(at), dtype=bool)
     n, k = trials.shape[1:]
@@ -135,7 +135,7 @@ def _accepted(beside: Beside, points: _Points, at: Index, trials: Index, worth: 
 
 
 def best_replacement(beside: Beside, support: Index, feature: int) -> Column | None:
-    """The best column with a feature replaced by another one; None where there is no other."""
+    """The best column after the given feature is replaced by another one; None if there is no other feature."""
     outside = np.ones(len(beside.s), dtype=bool)
     outside[support] = False
     others = np.flatnonzero(outside)
@@ -144,14 +144,14 @@ def best_replacement(beside: Beside, support: Index, feature: int) -> Column | N
 
 
 def best_entry(beside: Beside, support: Index, feature: int) -> Column | None:
-    """The best column with a feature in the place of one that is there."""
+    """The best column in which the given feature replaces one of the support."""
     entered = np.repeat(support[None, :], len(support), axis=0)
     np.fill_diagonal(entered, feature)
     return _best_of(beside, entered)
 
 
 def _best_of(beside: Beside, supports: Index) -> Column | None:
-    """The best of some supports, refitted; None where none has anything to offer."""
+    """The best of some supports, refitted; None if no support adds variance to the span."""
     if not supports.size:
         return None
     supports = np.sort(supports, axis=1)
@@ -165,7 +165,7 @@ def _stacked(beside: Beside, features: Index, starts: Array) -> Array:
 
 
 def _settled(beside: Beside, rows: Array, k: int, tuning: Tuning) -> Index:
-    """The distinct supports at which truncated power steps arrive from dense rows."""
+    """The distinct supports that truncated power steps reach from dense rows."""
     supports = heaviest(np.abs(rows), k)
     weights = np.take_along_axis(rows, supports, axis=1)
     moving, ended = np.arange(len(rows)), np.array(supports)
@@ -183,7 +183,7 @@ def _settled(beside: Beside, rows: Array, k: int, tuning: Tuning) -> Index:
 
 
 def _rows_times(supports: Index, weights: Array, s: Array) -> Array:
-    """Sparse rows times S. A dense product runs that much faster than a sparse one that long rows are made dense."""
+    """Sparse rows times S. Rows with many non-zeros are made dense first: a dense product is then faster."""
     if supports.shape[1] * _DENSE < len(s):
         return np.asarray(_sparse_rows(supports, weights, len(s)) @ s)
     rows = np.zeros((len(supports), len(s)))
@@ -192,13 +192,16 @@ def _rows_times(supports: Index, weights: Array, s: Array) -> Array:
 
 
 def _sparse_rows(supports: Index, weights: Array, d: int) -> sp.csr_array:
-    """M sparse rows of d entries, by their supports (m, k) and the weights there."""
+    """The m sparse rows with d entries that have these supports (m, k) and weights (m, k)."""
     m, k = supports.shape
     return sp.csr_array((weights.ravel(), supports.ravel(), np.arange(0, m * k + 1, k)), shape=(m, d))
 
 
 def _refitted(beside: Beside, supports: Index, tuning: Tuning) -> list[Column]:
-    """The best supports, refitted, best first. Of many, those whose blocks have the largest norms are."""
+    """The best supports, refitted, best first.
+
+    If there are too many, those with the largest block norms are refitted.
+    """
     if len(supports) > tuning.refits:
         images = _sparse_rows(supports, np.ones(supports.shape), len(beside.s)) @ np.square(beside.deflated)
         norms = np.take_along_axis(images, supports, axis=1).sum(axis=1)
@@ -209,17 +212,20 @@ def _refitted(beside: Beside, supports: Index, tuning: Tuning) -> list[Column]:
 
 
 def _winner(gains: Array, supports: Index) -> int:
-    """The position of the largest gain; of gains that are equal up to ``TIE``, that with the lowest features."""
+    """The position of the largest gain.
+
+    Of gains that are equal up to ``TIE``, the one with the lowest features wins.
+    """
     top = float(gains.max())
     tied = np.flatnonzero(gains >= top - TIE * abs(top)) if np.isfinite(top) else np.array([0])
     return int(min(tied, key=lambda at: tuple(supports[at])) if len(tied) > 1 else tied[0])
 
 
 def _promising_swaps(beside: Beside, points: _Points, scores: Array, n: int) -> Index:
-    """For each of m points the n supports with one feature exchanged that promise most: (m, n, k).
+    """For each of m points, the n most promising supports with one feature exchanged: (m, n, k).
 
-    With entry i of x gone and feature j let in, the best combination of what is left and of the new coordinate is an
-    eigenproblem of order two, from figures at hand, as if the span of the others were out of reach.
+    Remove entry i of x and let feature j enter. The best combination of the remaining x and the new coordinate solves
+    an eigenproblem of order two, whose entries are already known. The span of the other columns is ignored here.
     """
     s, (supports, x, gains) = beside.deflated, points
     m, k = supports.shape
@@ -246,9 +252,9 @@ def _promising_swaps(beside: Beside, points: _Points, scores: Array, n: int) -> 
 
 
 def lowest(beside: Beside, column: Column) -> Column:
-    """The same gain on lower features, where others are copies of those named, up to their sign.
+    """The same column, with each selected feature replaced by its copy of lowest index, up to sign, if it has one.
 
-    Which of two equal features is named is then a rule, and does not hang on rounding.
+    A fixed rule then decides which of two equal features is selected, and rounding does not.
     """
     sizes = np.abs(beside.deflated[:, column.support])
     own = beside.deflated.diagonal()

@@ -17,9 +17,10 @@ Index = NDArray[np.intp]
 def fewest_nonzeros(s: Array, r: int, target: float, *, tuning: Tuning, starts: Iterable[Array]) -> Fit | None:
     """Argmin of ``||w||_0`` over orthonormal w (d x r) with ``tr(w' S w) >= target``; None if no start reaches it.
 
-    Starts are the caller's; then the best loadings with equally many non-zeros a column, from a few more than the best
-    so far has, and ever fewer as long as they reach the target. Each loses entries one after another as long as what is
-    left, refitted, reaches it.
+    The first starts are those of the caller. Further starts are the best loadings with the same number of non-zeros in
+    every column. This number begins a little above that of the best solution so far, and falls as long as the loadings
+    reach the target. From each start, entries are removed one after another as long as the refitted loadings reach the
+    target.
     """
     feasible = [fit for fit in (refit_orthogonal(s, w) for w in starts) if fit.variance >= target]
     best = min((eliminated(s, fit, target, tuning) for fit in feasible), key=_sparsest_first, default=None)
@@ -36,9 +37,9 @@ def fewest_nonzeros(s: Array, r: int, target: float, *, tuning: Tuning, starts: 
 
 
 def eliminated(s: Array, fit: Fit, target: float, tuning: Tuning) -> Fit:
-    """Backward elimination: leave out entries while what is left, refitted, captures the target.
+    """Backward elimination: leave out entries as long as the refitted loadings still capture the target.
 
-    Many go at a time while that succeeds; in the end one by one.
+    Many entries are left out at once while that succeeds; in the end, one by one.
     """
     size = max(1, int(np.count_nonzero(fit.w)) // 8)
     while not tuning.late:
@@ -57,7 +58,7 @@ def eliminated(s: Array, fit: Fit, target: float, tuning: Tuning) -> Fit:
 
 
 def _without(s: Array, w: Array, entries: Index, target: float) -> Fit | None:
-    """W without some entries, refitted; None where that has no orthonormal columns or falls short."""
+    """The loadings w without some entries, refitted; None if they cannot be orthonormal or miss the target."""
     left = w.copy()
     left.flat[entries] = 0.0
     if not left.any(axis=0).all():
@@ -67,7 +68,7 @@ def _without(s: Array, w: Array, entries: Index, target: float) -> Fit | None:
 
 
 def _by_loss(s: Array, w: Array) -> Index:
-    """Places of the non-zeros, flat, those first whose absence costs least to first order."""
+    """Flat indices of the non-zeros, ordered by the first-order cost of leaving them out, the cheapest first."""
     values = np.einsum("ij,ij->j", w, s @ w)
     places = np.flatnonzero(w)
     loss = (w * w * np.maximum(values, 0.0)).ravel()[places]
@@ -75,7 +76,7 @@ def _by_loss(s: Array, w: Array) -> Index:
 
 
 def _column_length(fit: Fit) -> int:
-    """Non-zeros a column, were all alike, rounded up."""
+    """Average number of non-zeros per column, rounded up."""
     n, r = int(np.count_nonzero(fit.w)), int(fit.w.shape[1])
     return math.ceil(n / r)
 

@@ -1,4 +1,4 @@
-"""The search for all columns together: one after another from different starts, then in turn, then in pairs."""
+"""The search for all columns together: added one by one from several starts, then updated in turn, then in pairs."""
 
 from collections.abc import Iterable
 from itertools import combinations, islice
@@ -26,7 +26,7 @@ Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
-_APART = 1e-9  # columns that are farther from orthonormal are no solution
+_APART = 1e-9  # columns farther from orthonormal than this are rejected
 
 
 def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, starts: Iterable[Array] = ()) -> Fit:
@@ -41,7 +41,7 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
     orthogonal : bool
         Whether ``w' w = I``.
     tuning : Tuning
-        How much is tried.
+        Effort of the search.
     starts : iterable of ndarray of shape (d, r)
         Dense loadings, such as rotations of the leading eigenvectors, to begin from as well.
     """
@@ -62,9 +62,10 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
 
 
 def loadings_near(s: Array, k: Counts, starts: Iterable[Array], *, orthogonal: bool, tuning: Tuning) -> Fit:
-    """The best loadings near some dense ones, each cut off and swept once: a quick look, for one S of many alike.
+    """The best loadings near some dense ones, each truncated and swept once: a quick search for many similar S.
 
-    Long columns are found by truncated power steps alone: they have few basins, and their sweeps take long.
+    Columns with many non-zeros are found by truncated power steps alone: they have few local optima, and sweeps over
+    them take long.
     """
     if max(k) > tuning.long:
         return _best([_powered(s, w, k, tuning.power_steps) for w in starts], 1)[0]
@@ -75,7 +76,7 @@ def loadings_near(s: Array, k: Counts, starts: Iterable[Array], *, orthogonal: b
 
 
 def _powered(s: Array, w: Array, k: Counts, steps: int) -> Fit:
-    """Truncated power steps of all columns together, made orthonormal on their supports where these allow it."""
+    """Truncated power steps of all columns together, made orthonormal on their supports if that is possible."""
     for _ in range(steps):
         cut = _cut(s @ w, k)
         near = retract(cut)
@@ -88,7 +89,7 @@ def _powered(s: Array, w: Array, k: Counts, steps: int) -> Fit:
 
 
 def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> list[Fit]:
-    """Points to begin from: columns by deflation, and out of a pool of supports; for orthogonal ones what is near."""
+    """Starting points: columns by deflation, and from a pool of supports; made orthogonal if that is required."""
     cut = [_cut(w, k) for w in dense]
     single = _single(s, k, tuning)
     free = _beam(s, k, False, tuning, single) + _pooled(s, k, cut, tuning, single)
@@ -99,14 +100,14 @@ def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Ar
 
 
 def _single(s: Array, k: Counts, tuning: Tuning) -> list[Column]:
-    """The best columns alone: any of them may be the first, whatever comes beside it."""
+    """The best columns for one component. Each of them may serve as the first column."""
     return best_columns(Beside(s, np.zeros((len(s), 0)), orthogonal=True), k[0], tuning, n=tuning.beam)
 
 
 def _pooled(s: Array, k: Counts, cut: list[Array], tuning: Tuning, single: list[Column]) -> list[Fit]:
-    """Columns out of a pool: any of its supports first, then those that add most beside what is there.
+    """Columns from a pool of supports: each support in turn is first, then those that add most variance to the span.
 
-    The pool holds the supports of the dense starts, cut off, and of the best single columns.
+    The pool contains the supports of the truncated dense starts and of the best single columns.
     """
     d, size = len(s), max(k)
     if min(k) < size:
@@ -131,7 +132,7 @@ def _pooled(s: Array, k: Counts, cut: list[Array], tuning: Tuning, single: list[
 
 
 def _beam(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, single: list[Column]) -> list[Fit]:
-    """Columns one after another, each beside those before it; several ways are kept at a time."""
+    """Beam search: columns are added one after another, and several partial solutions are kept."""
     kept = _best([Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain) for column in single], tuning.beam)
     for j, kj in enumerate(k[1:], start=1):
         longer = []
@@ -141,7 +142,7 @@ def _beam(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, single: list[Co
                 Fit(_with(np.hstack([w, np.zeros((len(s), 1))]), j, column), variance + column.gain)
                 for column in best_columns(beside, kj, tuning, n=tuning.branches)
             ]
-        if not longer:  # nothing is left to gain: any column that is orthogonal to the others will do
+        if not longer:  # no variance is left to gain: any column orthogonal to the others will do
             longer = [Fit(np.hstack([w, _leftover(s, w, kj, orthogonal)]), variance) for w, variance in kept]
         kept = _best(longer, tuning.beam)
     return kept
@@ -163,10 +164,10 @@ def _swept(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning, *, s
 
 
 def _updated(s: Array, fit: Fit, j: int, kj: int, orthogonal: bool, tuning: Tuning, *, everywhere: bool) -> Fit:
-    """Column j found anew beside the others: from where it is or, ``everywhere``, from every feature."""
+    """Search column j again, given the others: from its present value or, with ``everywhere``, from every feature."""
     beside = Beside(s, orthonormal_basis(np.delete(fit.w, j, axis=1)), orthogonal)
     support = np.flatnonzero(fit.w[:, j])
-    if len(support) < kj:  # let in what lies nearest
+    if len(support) < kj:  # add the features with the largest scores
         scores = np.abs(beside.deflated @ fit.w[:, j])
         scores[support] = scores.max() + 1.0
         support = heaviest(scores[None, :], kj)[0]
@@ -182,9 +183,9 @@ def _updated(s: Array, fit: Fit, j: int, kj: int, orthogonal: bool, tuning: Tuni
 
 
 def _stepped(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
-    """A gradient step of all columns at once, cut off and refitted, where that gains.
+    """A gradient step of all columns at once, truncated and refitted, accepted if it gains.
 
-    Orthogonal columns that overlap hold each other: one at a time cannot move.
+    Orthogonal columns with overlapping supports constrain each other: often none of them can move alone.
     """
     if not orthogonal:
         return fit
@@ -196,9 +197,9 @@ def _stepped(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
 
 
 def _handed_over(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
-    """Let each feature leave its column for another one, whichever gains, until none does.
+    """Move single features from one column to another while that gains.
 
-    A feature that two columns want stays with the one that was found first: sweeps alone cannot hand it over.
+    A feature that would suit two columns stays in the one that was found first. Sweeps alone cannot move it.
     """
     for _ in range(tuning.sweeps):
         if tuning.late:
@@ -211,7 +212,7 @@ def _handed_over(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning
 
 
 def _handover(s: Array, fit: Fit, i: int, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
-    """The best of: column i without one of its features, and each other column in turn with that feature."""
+    """The best point in which column i gives up one of its features and another column takes it."""
     best = fit
     beside = Beside(s, orthonormal_basis(np.delete(fit.w, i, axis=1)), orthogonal)
     support = np.flatnonzero(fit.w[:, i])
@@ -237,7 +238,7 @@ def _handover(s: Array, fit: Fit, i: int, k: Counts, orthogonal: bool, tuning: T
 def _swapped(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
     """Swap one feature of one column and refit all columns together, while that gains.
 
-    Columns whose supports overlap answer to each other: what a swap is worth shows only once all have moved.
+    Columns with overlapping supports depend on each other. The gain of a swap is known only after all are refitted.
     """
     for _ in range(tuning.sweeps):
         if tuning.late:
@@ -251,7 +252,7 @@ def _swapped(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) ->
 
 
 def _promising_swaps(s: Array, w: Array, n: int, few: int) -> list[Array]:
-    """The n points with one feature exchanged that promise most, by what entering gains and leaving costs."""
+    """The n most promising points with one feature exchanged, by the estimated gain of entry and cost of removal."""
     image = s @ w
     inner = w.T @ image
     own = np.maximum(inner.diagonal(), 1e-300)
@@ -279,8 +280,8 @@ def _refitted(s: Array, w: Array, orthogonal: bool) -> Fit | None:
 
 
 def _exchanged(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
-    """Give up two columns and find them anew, in either order, from several starts; keep what gains."""
-    if len(k) == 2:  # they have been found so
+    """Remove two columns and search them again, in either order, from several starts; keep the result if it gains."""
+    if len(k) == 2:  # the first search has done the same
         return fit
     for pair in islice(combinations(range(len(k)), 2), tuning.pairs):
         if tuning.late:
@@ -292,7 +293,7 @@ def _exchanged(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) 
 
 
 def _pair(s: Array, fit: Fit, pair: tuple[int, int], k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
-    """The best of some ways to find two columns anew beside the others."""
+    """The best of several searches for two new columns beside the others."""
     others = np.delete(fit.w, pair, axis=1)
     base = captured(s, others) if others.shape[1] else 0.0
     beside, best = Beside(s, orthonormal_basis(others), orthogonal), fit
@@ -310,7 +311,7 @@ def _pair(s: Array, fit: Fit, pair: tuple[int, int], k: Counts, orthogonal: bool
 
 
 def _finished(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
-    """The same supports, or equal ones by the rule, refitted to the last digits; no column is empty or another's."""
+    """The same supports, ties settled by the rule, refitted to full precision. No column is empty or a repetition."""
     w = _refit(s, _named(s, fit, orthogonal), orthogonal, rough=False).w
     for j in np.flatnonzero(~w.any(axis=0)):
         w[:, [j]] = _leftover(s, w, k[j], orthogonal)
@@ -320,7 +321,7 @@ def _finished(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
 
 
 def _named(s: Array, fit: Fit, orthogonal: bool) -> Fit:
-    """The same variance with the lowest of equal features named."""
+    """The same variance, with the lowest index selected among equal features."""
     w = fit.w.copy()
     for j in range(w.shape[1]):
         beside = Beside(s, orthonormal_basis(np.delete(w, j, axis=1)), orthogonal)
@@ -337,7 +338,7 @@ def _named(s: Array, fit: Fit, orthogonal: bool) -> Fit:
 
 
 def _refit(s: Array, fit: Fit, orthogonal: bool, *, rough: bool = True) -> Fit:
-    """All columns together on their supports, where that gains."""
+    """Refit all columns together on their supports; keep the result if it gains."""
     after = refit_orthogonal(s, fit.w, rough=rough) if orthogonal else refit_free(s, fit.w, rough=rough)
     return after if after.variance >= fit.variance * (1.0 - 1e-12) else fit
 
@@ -349,7 +350,7 @@ def _with(w: Array, j: int, column: Column) -> Array:
 
 
 def _leftover(s: Array, w: Array, kj: int, orthogonal: bool) -> Array:
-    """A column beside others that leave nothing to gain: of unused features, or on the support of another column."""
+    """A column where no variance is left to gain: on unused features, or on the support of another column."""
     unused = np.flatnonzero(~w.any(axis=1))
     free = unused[np.argsort(-s.diagonal()[unused], kind="stable")]
     named = [np.flatnonzero(column) for column in w.T if column.any()]
@@ -367,7 +368,7 @@ def _leftover(s: Array, w: Array, kj: int, orthogonal: bool) -> Array:
 
 
 def _coordinates(s: Array, r: int) -> Array:
-    """The r heaviest features, one a column: orthonormal whatever was found."""
+    """The r features of largest variance, one per column. They are always orthonormal."""
     heaviest_first = np.argsort(-s.diagonal(), kind="stable")[:r]
     return np.asarray(np.eye(len(s))[:, heaviest_first])
 
@@ -383,7 +384,7 @@ def _cut(w: Array, k: Counts) -> Array:
 
 
 def _best(fits: list[Fit], n: int) -> list[Fit]:
-    """The n best points with different sets of supports; equal ones go by their features, lowest first."""
+    """The n best points with different sets of supports. Ties are ordered by feature index, lowest first."""
     kept: list[tuple[list[tuple[int, ...]], Fit]] = []
     for fit in sorted(fits, key=lambda fit: -fit.variance):
         features = sorted(tuple(support.tolist()) for support in fit.supports)

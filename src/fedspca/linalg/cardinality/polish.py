@@ -1,4 +1,4 @@
-"""All columns refitted together, on supports that stay as they are."""
+"""Refit of all columns together, on fixed supports."""
 
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ Index = NDArray[np.intp]
 
 _NEWTON_TOL, _NEWTON_STEPS = 1e-11, 40
 _ROUGH_TOL, _ROUGH_STEPS = 1e-4, 3
-_ORTHONORMAL = 1e-15  # what rounding leaves of w' w - I where supports are apart
-_STILL, _SWEEPS = 1e-14, 300  # a sweep that gains less, of the variance, is the last
-_ROUGH_STILL, _ROUGH_SWEEPS = 1e-5, 4  # where points are only to be ranked
+_ORTHONORMAL = 1e-15  # rounding error of w' w - I if supports are disjoint
+_STILL, _SWEEPS = 1e-14, 300  # a sweep that gains less than this share of the variance is the last
+_ROUGH_STILL, _ROUGH_SWEEPS = 1e-5, 4  # the same, if points are only to be ranked
 
 
 class Fit(NamedTuple):
@@ -34,7 +34,7 @@ class Fit(NamedTuple):
 
 
 def orthonormal_basis(w: Array) -> Array:
-    """An orthonormal basis of span(w), of as many columns as w has independent ones."""
+    """An orthonormal basis of span(w). It has as many columns as w has rank."""
     w = w[:, w.any(axis=0)]
     if w.shape[1] == 0:
         return w
@@ -55,7 +55,7 @@ def captured(s: Array, w: Array) -> float:
 
 
 def refit_apart(s: Array, w: Array) -> Fit | None:
-    """Argmax of the variance of span(w) on supports that are apart: an eigenproblem each. None where they overlap."""
+    """Argmax of the variance of span(w) on disjoint supports, one eigenproblem each. None if supports overlap."""
     named = w != 0.0
     if not named.any(axis=0).all() or int(named.sum(axis=1).max()) > 1:
         return None
@@ -109,7 +109,7 @@ def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
 
 
 def nearest_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit | None:
-    """Orthonormal columns on the same supports, refitted; None where the supports have none."""
+    """Orthonormal columns on the same supports, refitted; None if these supports admit none."""
     apart = refit_apart(s, w)
     if apart is not None:
         return apart
@@ -124,7 +124,7 @@ def _scattered(part: Array, rows: Index, d: int) -> Array:
 
 
 def _apart(w: Array, s: Array) -> Array:
-    """The same span, with columns that share a support turned to be uncorrelated: any rotation of them does as well."""
+    """The same span, with the columns that share a support rotated to be uncorrelated. The variance does not change."""
     groups: dict[bytes, list[int]] = {}
     for j, column in enumerate((w != 0.0).T):
         groups.setdefault(column.tobytes(), []).append(j)

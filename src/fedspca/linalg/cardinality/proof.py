@@ -1,4 +1,4 @@
-"""How much better than given loadings any others can be: bounds in the order of what they cost, until time is up."""
+"""How much better than given loadings any others can be: the cheapest bounds first, until the time is up."""
 
 import math
 import time
@@ -34,12 +34,12 @@ _TUNING = ProofTuning()
 
 @dataclass(frozen=True)
 class BoundedFit:
-    """Loadings, and what none can exceed.
+    """Loadings, and an upper bound on the variance of all loadings of the same kind.
 
     Attributes
     ----------
     fit : Fit
-        The loadings; better ones than those given where a proof came across any.
+        The loadings: those given, or better ones if the proof found any.
     bound : float
         No loadings of the same kind capture more.
     """
@@ -49,7 +49,7 @@ class BoundedFit:
 
     @property
     def gap(self) -> float:
-        """How much better, relative to the loadings, others can be at most."""
+        """The largest possible relative improvement over these loadings."""
         return max(self.bound / self.fit.variance - 1.0, 0.0) if self.fit.variance > 0.0 else 0.0
 
     @property
@@ -64,7 +64,7 @@ def bound_loadings(
     """Bound the variance that any loadings with at most ``k_j`` non-zeros capture.
 
     Bounds by rows first, then a line search over rho, first-order steps on U, and branch and bound for one component.
-    Each is left out where what came before proves the loadings optimal, or where it would take more than ``seconds``.
+    A step is left out if an earlier one proved the loadings optimal, or if it would take more than ``seconds``.
     """
     d = len(s)
     k = tuple(min(kj, d) for kj in k)
@@ -97,7 +97,7 @@ def _proved_column(s: Array, column: Column, k: int, known: float, deadline: flo
     dual = line_search(s, 1, k - 1.0)
     bound = min(known, dual.bound)
     proof = Proof(column, bound, 0)
-    whole = len(column.support) == k  # else S has too low a rank for more, and the bounds say so
+    whole = len(column.support) == k  # otherwise S has too low a rank for k non-zeros, and the bounds show it
     if bound > enough and whole:  # most problems take a few milliseconds
         proof = _searched(s, proof, dual, _within(deadline, _TUNING.a_try), progress)
     if proof.bound > enough:
@@ -109,14 +109,14 @@ def _proved_column(s: Array, column: Column, k: int, known: float, deadline: flo
 
 
 def _searched(s: Array, proof: Proof, dual: Dual, deadline: float, progress: Progress) -> Proof:
-    """Branch and bound, without giving up what is known."""
+    """Branch and bound; the known column and bound are kept unless better ones are found."""
     k = len(proof.column.support)
     after = prove(s, proof.column, dual, _heads(s, k, dual), deadline, _TUNING, progress=progress)
     return Proof(after.column, min(proof.bound, after.bound), proof.nodes + after.nodes)
 
 
 def _within(deadline: float, share: float) -> float:
-    """When a share of the time that is left will have passed."""
+    """The time at which a given share of the remaining time will have passed."""
     now = time.monotonic()
     return now + share * max(deadline - now, 0.0)
 
@@ -126,8 +126,9 @@ def _several(
 ) -> BoundedFit:
     """Bounds for several components.
 
-    Loadings that need not be orthogonal either have supports apart, and are orthogonal, or share a feature, and then
-    name at most ``sum_j k_j - 1``: the larger of the two bounds holds.
+    Loadings that need not be orthogonal fall into two cases. Either their supports are disjoint, and they are
+    orthogonal; or two of them share a feature, and then all together use at most ``sum_j k_j - 1`` features. The larger
+    of the two bounds always holds.
     """
     r, m, fit = len(k), sum(k), found.fit
     soon = deadline if orthogonal else _within(deadline, 0.5)
@@ -141,7 +142,7 @@ def _several(
 def _together(
     s: Array, fit: Fit, r: int, mass: float, deadline: float, by_one: Callable[[], float] = lambda: math.inf
 ) -> float:
-    """A bound for r components with this mass off the diagonal; ``by_one`` has another, on each by itself."""
+    """A bound for r components with this off-diagonal mass. ``by_one`` gives another one, a sum of single bounds."""
     enough = fit.variance * (1.0 + 1e-9)
     dual = line_search(s, r, mass)
     bound = dual.bound
@@ -154,7 +155,7 @@ def _together(
 
 
 def _one_by_one(s: Array, k: Counts, deadline: float, progress: Progress) -> float:
-    """The sum over the components of what each captures at most by itself."""
+    """The sum over the components of the upper bound for each component alone."""
     total = 0.0
     soon = _within(deadline, _TUNING.dual)
     alone = Beside(s, np.zeros((len(s), 0)), orthogonal=True)
@@ -165,7 +166,7 @@ def _one_by_one(s: Array, k: Counts, deadline: float, progress: Progress) -> flo
 
 
 def _heads(s: Array, k: int, dual: Dual) -> Array:
-    """A bound on what n features capture, for n = 0 … k."""
+    """Upper bounds on the variance that n features capture, for n = 0 … k."""
     heads = [0.0]
     for n in range(1, k + 1):
         rows = float(row_bounds(s, n).max())

@@ -1,4 +1,4 @@
-"""The k largest of many scores, with ties settled by a rule and not by the last bit."""
+"""The k largest of many scores. A fixed rule settles ties, so that rounding errors do not."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,13 +6,13 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-TIE = 1e-9  # scores, relative to the largest, and variances that differ by less count as equal
+TIE = 1e-9  # scores (relative to the largest) and variances count as equal if they differ by less
 
 
 def heaviest(scores: Array, k: int) -> Index:
     """Argmax of the sum of k scores, for each row of non-negative scores: (m, k) indices, ascending.
 
-    Scores that are equal up to ``TIE`` of the largest go by index, so that rounding decides nothing.
+    Scores that are equal up to ``TIE`` of the largest are ordered by index, so that rounding has no influence.
     """
     m, d = scores.shape
     if k >= d:
@@ -26,9 +26,9 @@ def heaviest(scores: Array, k: int) -> Index:
 
 
 def ranked(values: Array, supports: Index) -> list[int]:
-    """Positions by decreasing value; values equal up to ``TIE`` by the features of their supports, lowest first.
+    """Positions by decreasing value. Values equal up to ``TIE`` are ordered by their features, lowest first.
 
-    A position whose support is a repetition is left out.
+    A position is left out if its support has occurred before.
     """
     order = sorted(range(len(values)), key=lambda at: -values[at])
     groups: list[list[int]] = []

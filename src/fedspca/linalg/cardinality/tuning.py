@@ -1,11 +1,11 @@
-"""How much a search of S does, and how a proof spends its time. ``python -m benchmarks optima`` set every number."""
+"""Effort of a search on S, and time of a proof. Every number was chosen with ``python -m benchmarks optima``."""
 
 import math
 import time
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-_LARGE = 1000  # features beyond which a pass over S takes longer than all else
+_LARGE = 1000  # with more features than this, a pass over S takes most of the time
 
 
 @dataclass(frozen=True)
@@ -15,47 +15,50 @@ class Tuning:
     Attributes
     ----------
     first_wave : int
-        Features that start first, by their row bounds. What they reach decides who else has to start.
+        Number of features used as starts first, by their row bounds. Their results decide which others are needed.
     short : int
-        With up to so many non-zeros every feature may start. With k more of them only the share ``short / k`` does.
+        With at most this many non-zeros, every feature may be a start. With a larger k, only the share ``short / k`` of
+        the features is used.
     long : int
-        Non-zeros beyond which a quick look takes truncated power steps only.
+        With more non-zeros than this, a quick search uses truncated power steps only.
     power_steps : int
         Truncated power steps from a start. Most supports settle in five.
     chunk : int
-        Starts in one product. It only bounds memory.
+        Number of starts in one matrix product. It only limits memory.
     refits : int
         Settled supports that are refitted exactly, best first.
     climbs : int
-        Refitted supports that go on by swaps, best first.
+        Refitted supports that are improved by swaps, best first.
     swaps : int
-        Swaps of two features that are tried exactly at a time, by what they promise.
+        Number of the most promising swaps of two features that are tried exactly at a time.
     steps : int
-        Swaps after each other. Climbs end by themselves; this bounds how long they may take.
+        The most swaps in a row. Local searches end by themselves; this only limits their time.
     beam : int
         Partial solutions that are kept while columns are added one after another.
     branches : int
         Continuations of each of them.
     pool : int
-        Supports out of which columns are combined.
+        Number of supports from which columns are combined.
     sweeps : int
         Times that all columns are updated in turn.
     finalists : int
         Solutions that are swept to the end.
     pairs : int
-        Pairs of columns that are given up and found anew, in the last solution.
+        Pairs of columns of the last solution that are removed and searched again.
     handovers : bool
-        Whether features may be handed from one column to another, and be swapped with all columns refitted.
+        Whether features may move from one column to another, and whether swaps with a refit of all columns are tried.
     near : float
-        A column that takes over a feature goes on by swaps if all capture this share of the best variance by then.
+        A column that takes over a feature is improved by swaps only if all columns together then capture more than this
+        share of the best variance.
     few : int
-        Features that may enter a column, and as many that may leave it, whose swaps are then weighed.
+        Number of features that may enter a column, and of features that may leave it. Their swaps are compared.
     rotations : int
-        Rotations of the leading eigenvectors, beside themselves and varimax, whose supports enter the pool.
+        Number of rotations of the leading eigenvectors whose supports enter the pool, in addition to the eigenvectors
+        themselves and their varimax rotation.
     entries : int
-        Entries that elimination tries to leave out, by what that costs to first order, before it ends.
+        Number of entries that elimination tries to leave out, the cheapest to first order first, before it ends.
     deadline : float
-        When, by ``time.monotonic()``, no further move is tried: the best by then is the answer.
+        Time, by ``time.monotonic()``, after which no further move is tried. The best solution so far is returned.
     """
 
     first_wave: int = 8
@@ -87,11 +90,11 @@ class Tuning:
 
     @classmethod
     def for_size(cls, d: int, k: int, r: int) -> Self:
-        """Effort that a problem of this size is worth: less of each kind where one of it takes longer."""
+        """Effort for a problem of this size: fewer repetitions of each step the longer one step takes."""
         plain = cls()
         eigenproblem = max(1.0, (k / 16.0) ** 3)  # in units of a small one
         fewer = max(1.0, (r - 1) / 2.0)
-        most_climbs = plain.climbs if r > 1 else 4 * plain.climbs  # which are all that one component takes
+        most_climbs = plain.climbs if r > 1 else 4 * plain.climbs  # for one component there is no other work
         made = replace(
             plain,
             refits=max(2, int(plain.refits / eigenproblem)),
@@ -110,7 +113,7 @@ class Tuning:
         return made if d <= _LARGE or r == 1 else made.lighter()
 
     def lighter(self) -> Self:
-        """A quick look, for where a search is one of many."""
+        """Less effort, for a search that is repeated many times."""
         return replace(self, beam=2, branches=1, climbs=2, finalists=1, sweeps=2, pairs=0, pool=8, handovers=False)
 
 
@@ -121,14 +124,14 @@ class ProofTuning:
     Attributes
     ----------
     a_try : float
-        Share of the time for branch and bound before first-order steps have improved the bound. Most problems end
-        in it.
+        Share of the time for a first branch and bound, before first-order steps improve the bound. Most problems are
+        solved in this time.
     dual : float
-        Share of what is left for these steps, where branch and bound is to follow.
+        Share of the remaining time for the first-order steps, if branch and bound follows them.
     line_search : int
         Eigenproblems of a line search over rho; with 14 the ends of the bracket have a ratio of 1e-3.
     climb : Tuning
-        How far a leaf of the tree climbs: a better point found early closes many nodes.
+        Effort of the local search from a leaf of the tree. A better point found early closes many nodes.
     """
 
     a_try: float = 0.2

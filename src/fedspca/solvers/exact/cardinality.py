@@ -32,7 +32,7 @@ Index = NDArray[np.intp]
 
 
 class _Effort(NamedTuple):
-    """How many starts are ranked, after how many sweeps; how many are asked about, and first refined to the end."""
+    """How many starts are ranked, after how many sweeps, and how many of them are refined fully and then asked."""
 
     ranked: int
     kept: int
@@ -50,12 +50,12 @@ class Cardinality:
 
     k: tuple[int, ...]
     orthogonal: bool = True
-    tol: float = 1e-4  # a smaller predicted gain, of the variance, is not worth a round
+    tol: float = 1e-4  # a predicted gain below this share of the variance is not worth a round
     tuning: CardinalityTuning = field(default_factory=CardinalityTuning)
 
     @property
     def moving(self) -> bool:
-        """The objective is exact at once."""
+        """False: one exact product gives the exact objective, and the model does not enter."""
         return False
 
     @property
@@ -64,7 +64,7 @@ class Cardinality:
 
     @property
     def _easy(self) -> bool:
-        """Two long loadings have few basins."""
+        """Whether there are few local optima: true for at most two loadings with many non-zeros."""
         return len(self.k) <= 2 and min(self.k) > self.tuning.large
 
     @property
@@ -73,7 +73,7 @@ class Cardinality:
         return 1e-3
 
     def width(self, r: int) -> int:
-        """Beyond two components starts are rotations, compared on the model; up to two, fewer columns do as well."""
+        """More columns for r > 2: there, starts are rotations that are compared on the model."""
         return oversampled(r, 14) if r <= 2 else oversampled(r)
 
     def search_rounds(self, r: int) -> int:
@@ -81,7 +81,7 @@ class Cardinality:
         return 1 if r <= 2 else 3
 
     def probes(self, model: nystrom.NystromModel, r: int, at: Incumbent | None) -> Array | None:
-        """Nothing: every column asked is a candidate's."""
+        """None: only columns of candidates are asked."""
         return None
 
     def start(self, model: nystrom.NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
@@ -90,7 +90,7 @@ class Cardinality:
         if model.rank == 0:
             return [truncate(basis, self.k)]
         rows = heavy_rows(basis if warm is None else np.hstack([basis, warm]), self._in_sight)
-        if warm is not None:  # what the model explains well may be alike, and far from the leading eigenvectors
+        if warm is not None:  # a cluster of similar features may be far from the leading eigenvectors
             rows = np.union1d(rows, largest(nystrom.diagonal(model), self._in_sight))
         part = nystrom.predictor(model, rows)
         effort = self._effort(first=warm is None)
@@ -98,7 +98,7 @@ class Cardinality:
         refined = _by_variance(
             refine(part, fit, self.k, self.orthogonal, self.tuning.ranking(effort.sweeps)) for fit in trials
         )
-        enough = self.tuning.behind * refined[0].variance  # a point this far behind will not win, nor teach much
+        enough = self.tuning.behind * refined[0].variance  # a worse point seldom wins and adds little to the model
         kept = [fit for fit in _distinct(refined)[: effort.kept] if fit.variance >= enough]
         if effort.finished:
             last = [refine(part, fit, self.k, self.orthogonal, self.tuning) for fit in kept[: effort.finished]]
@@ -106,7 +106,7 @@ class Cardinality:
         return [scatter(fit.w, rows, model.n_features) for fit in kept]
 
     def _effort(self, *, first: bool) -> _Effort:
-        """How much a search is worth: a first look only has to show the model sparse columns."""
+        """Effort of a search. The first one only has to provide sparse columns for the model."""
         if first:
             return _Effort(ranked=1, kept=1, finished=0, sweeps=0 if self._easy else 1)
         if self._easy:
@@ -116,7 +116,7 @@ class Cardinality:
         return _Effort(ranked=3, kept=3, finished=3) if self.orthogonal else _Effort(ranked=4, kept=2, finished=2)
 
     def _trials(self, part: Quadratic, basis: Array, rotations: Array, warm: Array | None, n: int) -> list[Fit]:
-        """The n best feasible starts: rotations cut off and, past the first look, what the peers would find."""
+        """The n best feasible starts: truncated rotations; after the first search also truncated power iterations."""
         trials = [truncate(w, self.k) for w in rotated(basis, rotations)]
         if warm is not None:
             if not self._easy:
@@ -125,17 +125,17 @@ class Cardinality:
             trials.append(truncate(warm, self.k))
             if max(self.k) <= self.tuning.large:
                 trials += self._searched(part)
-        trials = list({(w != 0.0).tobytes(): w for w in trials}.values())  # a refit makes one point of these
+        trials = list({(w != 0.0).tobytes(): w for w in trials}.values())  # equal supports refit to the same point
         fits = _by_variance(Fit(w, explained(part, w)) for w in trials)
-        if self.orthogonal:  # it costs variance, and time: only the best are made so
-            if warm is not None:  # the way to supports that overlap leads through points that are not orthogonal
+        if self.orthogonal:  # orthogonality costs variance and time: only the best are made orthogonal
+            if warm is not None:  # overlapping supports are easier to reach from non-orthogonal points
                 fits.insert(0, refine(part, fits[0], self.k, orthogonal=False, tuning=self.tuning.ranking(1)))
             feasible = (orthogonalise(part, fit.w, self.tuning) for fit in fits[: 2 * n])
             fits = _by_variance(Fit(w, explained(part, w)) for w in feasible)
         return _distinct(fits)[:n]
 
     def _searched(self, part: Quadratic) -> list[Array]:
-        """What a search of the predicted S finds, over the rows in sight: from every feature that can still win."""
+        """Results of a search on the predicted S, over the rows considered, from every feature that can still win."""
         rows = np.arange(part.n_rows)
         s = part.block(rows)
         s.flat[:: len(s) + 1] += part.shift
@@ -151,8 +151,9 @@ class Cardinality:
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
         """Column updates from the incumbent; empty when the model knows no better point.
 
-        Both models agree at the incumbent and nowhere does the majoriser promise more than the predictor: where that
-        sees no gain there is none, and only where it has promised too much is the majoriser asked.
+        Both models agree at the incumbent, and the majoriser never predicts a larger gain than the predictor. If the
+        predictor finds no gain, the majoriser finds none either. The majoriser is used only after the predictor has
+        predicted too much.
         """
         scale = float(np.abs(at.product).max()) or 1.0
         rows = heavy_rows(np.hstack([at.product / scale, 1e3 * at.w]), self._in_sight)
@@ -164,7 +165,7 @@ class Cardinality:
         return [scatter(after.w, rows, model.n_features)] if gained else []
 
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
-        """Minus the exact explained variance. Certified by ``improve`` finding nothing, so never by itself."""
+        """Minus the exact explained variance. It gives no certificate: the fit ends when ``improve`` finds nothing."""
         return Assessment(-explained_by(w, product), np.nan, False)
 
 
@@ -179,7 +180,7 @@ def _by_variance(fits: Iterable[Fit]) -> list[Fit]:
 
 
 def _distinct(fits: list[Fit]) -> list[Fit]:
-    """Drop points whose supports, as a set of columns, have been seen: refits make the same point of them."""
+    """Drop points whose set of supports has occurred before: a refit gives the same point."""
     kept: dict[frozenset[bytes], Fit] = {}
     for fit in fits:
         kept.setdefault(frozenset(column.tobytes() for column in (fit.w != 0.0).T), fit)

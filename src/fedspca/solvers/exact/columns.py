@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _NOTHING = np.zeros(0)
-_HELD = 1e-4  # sine of the angle with the span of the others, below which a direction counts as theirs
+_HELD = 1e-4  # a direction lies in the span of the others if the sine of its angle is below this
 
 
 class Fit(NamedTuple):
@@ -30,7 +30,7 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Span:
-    """The span of the columns already there, by an orthonormal basis of it."""
+    """The span of the columns already found, given by an orthonormal basis."""
 
     q: Quadratic
     basis: Array
@@ -63,7 +63,7 @@ class Span:
 
     @cached_property
     def _alone(self) -> Array | None:
-        """The basis as a vector, where it is one: calls on it cost half."""
+        """The basis as a vector, if it has one column: products with it are then cheaper."""
         return self.basis[:, 0].copy() if self.basis.shape[1] == 1 else None
 
     def off(self, x: Array) -> Array:
@@ -77,7 +77,7 @@ class Span:
 class Whitening:
     """``W = I + U diag(gain) U'`` with ``W (I - u u') W = I``, and its inverse, for the rows u of a basis on a support.
 
-    Where loadings are to be orthogonal W is the projection off u instead; so it is on directions that the span holds.
+    If loadings have to be orthogonal, W is the projection off u instead. W is also zero on directions in the span.
     """
 
     axes: Array
@@ -121,7 +121,7 @@ class Whitening:
         return np.asarray(blas.dsyr2k(-1.0, u, rest, 1.0, core, overwrite_c=1) if rest.shape[1] else core)
 
     def free(self) -> Array:
-        """An orthonormal basis of what W does not take to zero."""
+        """An orthonormal basis of the complement of the null space of W."""
         gone = self.axes[:, self.gain == -1.0]
         return np.asarray(lapack.dgesdd(gone)[0][:, gone.shape[1] :]) if gone.shape[1] else np.eye(len(gone))
 
@@ -215,9 +215,9 @@ def leading_on_support(
     """Argmax over x on a support of the variance that x adds to a span, and that variance.
 
     Without orthogonality the gain is ``x' P S P x / x' P x`` with P the projection off the span; with it, ``x' S x``
-    over unit x orthogonal to the span. Either is an eigenproblem of the support's size once it is whitened. Zero, with
-    gain -inf, where the support has no such x. On a large support, given a point ``near``, a few power steps stand for
-    the eigenproblem: they only ever ascend.
+    over unit x orthogonal to the span. After whitening, either is an eigenproblem of the size of the support. If the
+    support has no such x, the result is zero with gain -inf. On a large support, given a point ``near``, a few power
+    steps replace the eigenproblem; they never decrease the gain.
     """
     x = np.zeros(q.n_rows)
     if len(support) == 0:
@@ -243,7 +243,7 @@ def _leading(q: Quadratic, support: Index, white: Whitening, u: Array, rest: Arr
     values, vectors = largest_eigenpairs(white.around(core, u, rest), 1)
     if not len(white.gain) or float(values[0]) > 1e-9 * heaviest:
         return white @ vectors[:, 0], float(values[0])
-    # nothing but zeros left: what W keeps must be looked at itself
+    # only zero eigenvalues are left: solve again on the range of W
     free = white @ white.free()
     if free.shape[1] == 0:
         return None, -np.inf
@@ -257,7 +257,7 @@ def _leading(q: Quadratic, support: Index, white: Whitening, u: Array, rest: Arr
 def _power(
     core: Quadratic, white: Whitening, u: Array, rest: Array, x: Array, tuning: CardinalityTuning
 ) -> tuple[Array | None, float]:
-    """The same by power steps from x, until they gain no more, without forming the core."""
+    """The same by power steps from x, until they gain nothing, without forming the matrix."""
     z, value = white.undo(x), -np.inf
     for _ in range(tuning.steps):
         size = float(np.sqrt(z @ z))
@@ -279,7 +279,7 @@ def _power(
 def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, tuning: CardinalityTuning) -> Fit:
     """Ascend the explained variance by exact updates of one column at a time, support included.
 
-    A column is updated again only once another has gained something.
+    A column is updated again only after another column has improved.
     """
     w, value, r = fit.w.copy(), fit.variance, fit.w.shape[1]
     stale = set(range(r))
@@ -306,10 +306,10 @@ def refine(q: Quadratic, fit: Fit, k: tuple[int, ...], orthogonal: bool, tuning:
 def _updated(
     span: Span, x: Array, k: int, value: float, orthogonal: bool, tuning: CardinalityTuning, swapped: Index | None
 ) -> tuple[Array, float]:
-    """A better column x beside the others' span, and the variance that all then explain.
+    """A better column x, given the span of the others, and the variance that all columns then explain.
 
-    Power steps until the support settles, the exact refit on it, and so on; then swaps of two entries, but not again on
-    the support on which they have been tried.
+    Power steps until the support is stable, then an exact refit on it, repeated. Then swaps of two entries, unless they
+    were tried on this support before.
     """
     score, gain = _power_step(span, x, orthogonal)
     base = value - gain  # what the others explain
@@ -337,7 +337,7 @@ def _updated(
 
 
 def _settled(span: Span, score: Array, k: int, support: Index, orthogonal: bool, walk: int) -> Index:
-    """The support at which power steps, each cut off at k entries, arrive from one whose outcome is ``score``."""
+    """The support that power steps, each truncated to k entries, reach; the first step has given ``score``."""
     proposed = largest(score, k)
     for _ in range(walk):
         if _same(proposed, support):
@@ -356,7 +356,7 @@ def _same(a: Index, b: Index) -> bool:
 def _power_step(span: Span, x: Array, orthogonal: bool) -> tuple[Array, float]:
     """A step along the gradient of what x adds to the span, long enough to be a power step; and that gain, for unit x.
 
-    Columns that are to be orthogonal are off the span already.
+    Columns that have to be orthogonal are orthogonal to the span already.
     """
     q = span.q
     inside = x if orthogonal else span.off(x)
@@ -374,9 +374,9 @@ def _power_step(span: Span, x: Array, orthogonal: bool) -> tuple[Array, float]:
 def _promising_swaps(q: Quadratic, support: Index, x: Array, score: Array, gain: float, weak_ones: int) -> list[Index]:
     """Supports with one entry exchanged that gain even before a refit, best first.
 
-    With entry i of x gone and entry j let in, the best combination of what is left and of the new coordinate is an
-    eigenproblem of order two, from figures at hand: of S, for the few pairs of a weak entry and a high score, as if
-    the span of the others were out of reach.
+    Remove entry i of x and let entry j enter. The best combination of the remaining x and the new coordinate solves an
+    eigenproblem of order two, whose entries are already known. Only pairs of a weak entry and a high score are
+    considered. The span of the other columns is ignored.
     """
     outside = np.abs(score)
     outside[support] = -1.0
@@ -401,7 +401,7 @@ def _promising_swaps(q: Quadratic, support: Index, x: Array, score: Array, gain:
         swapped = np.append(np.delete(support, weak[i]), strong[j])
         swapped.sort()
         found.append(swapped)
-        promised[i, :] = promised[:, j] = -np.inf  # the next is to differ in both
+        promised[i, :] = promised[:, j] = -np.inf  # the next swap must differ in both entries
     return found
 
 
@@ -427,9 +427,9 @@ def _within(gram: Array, captured: Array) -> float:
 def orthogonalise(q: Quadratic, w: Array, tuning: CardinalityTuning) -> Array:
     """The nearest orthogonal columns on the same supports.
 
-    Where there are none, columns in turn, each best on its own support beside those before; on a free row where that
-    support is exhausted. Where no row is free either, the heaviest coordinates serve: they are orthogonal, whatever
-    came before.
+    If there are none, columns are found in turn: each is the best on its own support, given the earlier ones. If that
+    support admits none, an unused row is taken. If no row is unused either, the coordinates of largest variance are
+    returned: they are always orthogonal.
     """
     near = retract(w)
     if near is not None:

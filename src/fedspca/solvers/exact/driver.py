@@ -29,9 +29,9 @@ def run(
     on_state: Callable[[State], object] | None = None,
     max_seconds: float = np.inf,
 ) -> State:
-    """Ask and advance until the state says stop. ``on_state`` sees every state, so that it can be saved.
+    """Ask and advance until the state has stopped. ``on_state`` receives every state, so that it can be saved.
 
-    Once there is a point, no round begins after ``max_seconds``; what is best by then is the answer.
+    Once a point has been found, no round begins after ``max_seconds``; the best point so far is returned.
     """
     begin = perf_counter()
     while state.stopped is None:
@@ -47,7 +47,7 @@ def run(
 
 
 def _answer(rounds: Rounds, frame: Frame, state: State, precision: str) -> Array:
-    """S times the open question, by one sum. The first question travels as a seed."""
+    """S times the open question, by one sum. The first question is sent as a seed."""
     if first(state):
         scalars = {"seed": state.seed, "columns": question(state).shape[1], "precision": precision}
         return rounds.sum(Query("gram_sketch", frame_arrays(frame), scalars))["product"]

@@ -1,4 +1,4 @@
-"""Solutions over a grid of λ, or of non-zeros, on one model: a round or two a point."""
+"""Solutions over a grid of λ, or of non-zeros, on one model: one or two rounds per point."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class PathPoint:
 def follow(
     rounds: Rounds, frame: Frame, state: State, problems: Iterable[Problem], *, max_rounds: int, precision: str
 ) -> Iterator[PathPoint]:
-    """Solve each problem in turn, warm-started by the one before and on everything asked so far."""
+    """Solve each problem in turn, started at the previous solution and with all earlier answers."""
     for problem in problems:
         state = run(rounds, frame, problem, warm(problem, state, max_rounds=max_rounds), precision=precision)
         w, product = solution(state)

@@ -1,7 +1,7 @@
-"""The rounds of ExactSPCA without their transport: ``question(state)`` is asked, ``advance(…, answer)`` goes on.
+"""The rounds of ExactSPCA without communication: ask ``question(state)``, then call ``advance(…, answer)``.
 
-Each round is one product with S. All that was ever asked stays in a Nyström model of S; points are proposed on the
-model, for no round, and judged by their exact products, which the next question brings along.
+Each round is one product with S. A Nyström model of S keeps all answers. Points are proposed on the model, which costs
+no round. They are judged by their exact products, which the next question includes.
 """
 
 from dataclasses import dataclass, replace
@@ -24,28 +24,29 @@ POWER_ROUNDS = 3  # one is useless and two often end in a poor basin
 
 @dataclass(frozen=True)
 class State:
-    """Everything the coordinator holds between two rounds: arrays and numbers, so that it can be saved and go on.
+    """Everything the coordinator stores between two rounds: arrays and numbers, so that a fit can be saved and resumed.
 
     Attributes
     ----------
     n_components, seed, search_rounds, power_rounds, max_rounds : int
-        How the rounds are laid out.
+        The plan of the rounds.
     rank_tol : float
-        Below this share of the largest eigenvalue an answer is rounding error.
+        An answer below this share of the largest eigenvalue is rounding error.
     rotations : ndarray of shape (n, r, r)
         The rotations from which later starts begin, drawn in advance.
     model : NystromModel
         All that the sites have answered.
     asked : ndarray of shape (d, m)
-        The directions of the question that is open: orthonormal, but for those of the first, which travel as a seed.
+        The directions of the open question. They are orthonormal, except in the first question, which is sent as a
+        seed.
     candidates : tuple of ndarray
-        Points in the span of the question, which its answer will judge.
+        Points in the span of the question. Its answer gives their exact products.
     incumbent : Incumbent or None
         The best point so far.
     round : int
         Rounds taken.
     stopped : StopReason or None
-        Why no more is asked.
+        Why the rounds ended.
     """
 
     n_components: int
@@ -101,7 +102,7 @@ def question(state: State) -> Array:
 
 
 def first(state: State) -> bool:
-    """Whether the open question is the random one that a seed stands for."""
+    """Whether the open question is the random one that is sent as a seed."""
     return not state.round and not state.model.rank
 
 
@@ -121,7 +122,7 @@ def advance(problem: Problem, state: State, answer: Array) -> State:
         best = replace(best, cautious=True)
     state = replace(state, model=model, incumbent=best, round=state.round + 1)
     looked = state.search_rounds == 0 or state.round > state.power_rounds
-    if best is not None and best.holds and looked:  # a first look may be stationary too, before anything was searched
+    if best is not None and best.holds and looked:  # the first point may be stationary too, before any search
         return replace(state, stopped=StopReason.CERTIFIED)
     if state.round >= state.max_rounds:
         return replace(state, stopped=StopReason.MAX_ROUNDS)
@@ -131,7 +132,7 @@ def advance(problem: Problem, state: State, answer: Array) -> State:
 
 
 def warm(problem: Problem, state: State, *, max_rounds: int) -> State:
-    """Begin another problem, a point of a path, on all that has been learnt: nothing is asked again."""
+    """Begin another problem, a point of a path, with all earlier answers: nothing is asked again."""
     at = None if state.incumbent is None else state.incumbent.w
     candidates = tuple(problem.start(state.model, state.n_components, state.rotations[:0], at))
     return replace(
@@ -148,7 +149,7 @@ def warm(problem: Problem, state: State, *, max_rounds: int) -> State:
 
 
 def reopen(state: State, max_rounds: int) -> State:
-    """State to go on from: an open one as it is; a stopped one with its solution to be judged again, in one round."""
+    """State to resume from: an open one unchanged; a stopped one asks one round to judge its solution again."""
     if state.stopped is None:
         return replace(state, max_rounds=max_rounds)
     w, _ = solution(state)
@@ -191,7 +192,7 @@ def _judge(problem: Problem, state: State, model: nystrom.NystromModel, answer: 
 
 
 def _found_nothing(problem: Problem, state: State, best: Incumbent | None) -> bool:
-    """Whether the candidates that were just judged came of a search that was not worth its round."""
+    """Whether the candidates just judged came from a search that gained too little for its round."""
     nth = state.round - state.power_rounds
     if best is None or state.incumbent is None or not 0 <= nth < state.search_rounds:
         return False
@@ -205,12 +206,12 @@ def _plan(problem: Problem, state: State, answer: Array) -> State:
     if number < state.power_rounds:
         return replace(state, asked=orthonormal(answer, rough=True), candidates=())
     if number == state.power_rounds:
-        # the last power round carries a first solution too: a look at it for no extra round
+        # the last power round also includes a first solution: judging it costs no extra round
         candidates = tuple(problem.start(state.model, state.n_components, state.rotations[:0], None)[:1])
         return replace(state, asked=orthonormal(np.hstack([*candidates, answer])), candidates=candidates)
     nth = number - state.power_rounds - 1
     if nth == max(1, min(2, state.n_components - 1)) and len(state.candidates) == 1:
-        state = replace(state, search_rounds=nth)  # starts that all ended in one point leave nothing to search for
+        state = replace(state, search_rounds=nth)  # all starts ended in one point: no more searches
     if nth < state.search_rounds or state.incumbent is None:
         candidates = _searched(problem, state, nth)
     else:
@@ -223,7 +224,7 @@ def _plan(problem: Problem, state: State, answer: Array) -> State:
 
 
 def _searched(problem: Problem, state: State, nth: int) -> tuple[Array, ...]:
-    """Points from scratch; the later the search, the better the model ranks, and the more rotations it gets."""
+    """Points from new starts. Later searches use more rotations, because the model ranks them better."""
     rounds = max(state.search_rounds, 1)
     first, last = (int(len(state.rotations) * (i / rounds) ** 2) for i in (nth, nth + 1))
     at = None if state.incumbent is None else state.incumbent.w
@@ -242,9 +243,10 @@ def _orthonormal_pair(directions: Array, product: Array) -> tuple[Array, Array]:
 
 
 def orthonormal(columns: Array, *, rough: bool = False) -> Array:
-    """Orthonormal basis of the columns; a leading orthonormal block is kept as it is, exact zeros and all.
+    """Orthonormal basis of the columns; a leading orthonormal block is unchanged, with its exact zeros.
 
-    It may be orthonormal to ten digits only, where no candidate's product is to be read off its answer.
+    With ``rough`` it is orthonormal to ten digits only. That is enough if no candidate's product is computed from the
+    answer.
     """
     fast = cholesky_qr(columns, rough=rough)
     if fast is not None:
@@ -255,6 +257,6 @@ def orthonormal(columns: Array, *, rough: bool = False) -> Array:
     pivots = np.diag(upper)
     keep = np.abs(pivots) > 1e-12 * np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
     if not keep.all():
-        # a dependent column leaves an arbitrary direction in q, on which later ones lean: it must go before the QR
+        # a dependent column puts an arbitrary direction into q and affects later ones: drop it before the QR
         return orthonormal(columns[:, keep])
     return np.asarray(q * np.where(pivots < 0.0, -1.0, 1.0))

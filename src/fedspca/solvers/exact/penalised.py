@@ -28,20 +28,20 @@ class Penalised:
 
     @property
     def moving(self) -> bool:
-        """The objective is exact at once."""
+        """False: one exact product gives the exact objective, and the model does not enter."""
         return False
 
     @property
     def worthwhile(self) -> float:
-        """Next to nothing: basins differ by little, but a search that found none better seldom leads anywhere."""
+        """A very small gain: local optima differ little. A search without any gain is usually the last useful one."""
         return 1e-6
 
     def width(self, r: int) -> int:
-        """Beyond two components starts are compared on the model, and a wider one finds better basins."""
+        """For r > 2 starts are compared on the model, and a model with more columns finds better local optima."""
         return oversampled(r if r <= 2 else 3 * r)
 
     def search_rounds(self, r: int) -> int:
-        """At r <= 2 the starts agree; beyond, the rotation is the hard part.
+        """For r <= 2 the starts agree; for r > 2 the rotation is the difficult part.
 
         A model that has seen sparse points ranks starts far better than one that has seen only power iterates.
         """
@@ -54,19 +54,19 @@ class Penalised:
         gradient, used = 2.0 * at.product, at.w != 0.0
         pull = np.where(used, gradient - self.lam * np.sign(at.w), 0.0)
         if r <= 2 or at.certificate < self.tuning.settled:
-            # on the support the multiplier needs no more care: only the span of these columns matters
+            # a simple multiplier is enough on the support: only the span of these columns matters
             multiplier = at.w.T @ pull
             return np.where(used, pull - at.w @ (0.5 * (multiplier + multiplier.T)), 0.0)
         slack = gradient - at.w @ certify(at.w, gradient, self.lam).multiplier
         moving = np.where(used, slack - self.lam * np.sign(at.w), 0.0)
-        # far from settled, entries are still entering: where they will is worth as many columns again
+        # far from convergence, entries still enter: the likely ones are asked too, with as many columns
         entering = np.where(used, 0.0, soft_threshold(slack, self.tuning.entering * self.lam))
         return np.hstack([moving, entering])
 
     def start(self, model: nystrom.NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
         """The best stationary points of the predicted objective over several starts, best first.
 
-        Where the model is all of S, the best is solved to the end, and its own products certify it.
+        If the model equals S, the best point is solved to full accuracy, and the model's products certify it.
         """
         _, basis = nystrom.leading(model, r)
         rows = self._rows(model, basis)
@@ -78,7 +78,7 @@ class Penalised:
         warm = self._inside(warm, rows)
         tol = 0.1 * self.tol if known else self.tuning.fine
         found = search(quadratic, self.lam, inside, rotations, warm, self.tuning, tol=tol)
-        # exact products rank what survives, and its columns teach the model: more of it finds better basins
+        # exact products rank the points kept, and their columns improve the model: more points find better optima
         keep = 1 if known else self.tuning.kept if r <= self.tuning.many else self.tuning.kept // 2
         return [scatter(self._canonical(quadratic, s.w), rows, model.n_features) for s in found[:keep]]
 
@@ -88,10 +88,10 @@ class Penalised:
         return np.linalg.qr(w[rows])[0] if len(rows) < len(w) else w
 
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
-        """Argmin of the surrogate that touches the objective at the incumbent, as exactly as a round deserves.
+        """Argmin of the surrogate that touches the objective at the incumbent, as accurately as this round needs.
 
-        With many components the bold point (the predictor's) and the safe one (the bound's) are asked about together:
-        their columns teach the model more, and no round is lost to a prediction that fails.
+        With many components, the point of the predictor and the safe point of the majoriser are asked together. Their
+        columns improve the model more, and a failed prediction does not cost a round.
         """
         tol = min(1e-3, max(0.03 * at.certificate, 0.1 * self.tol))  # a round gains a factor of about ten
         if at.cautious:

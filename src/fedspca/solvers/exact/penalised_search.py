@@ -1,8 +1,8 @@
-"""Where to look for the best point of the l1 problem, on any matrix that stands for S: a model of it, or S itself.
+"""Search for the best point of the l1 problem, on S itself or on a model of S.
 
-Local solves end in the nearest stationary point, and there are many. Starts come from the leading subspace, turned in
-several ways, and from single features, which find the clusters that the leading subspace does not show. The best point
-is then taken apart: each of its columns is looked for again, from every feature, beside the others.
+Local solves end in the nearest stationary point, and there are many. Starts are several rotations of the leading
+subspace, and single features. Single features find clusters that the leading subspace does not show. Then each column
+of the best point is searched again, from every feature, given the other columns.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ Index = NDArray[np.intp]
 
 
 def first_look(q: Quadratic, lam: Array, basis: Array, tuning: PenalisedTuning) -> L1Solution:
-    """One rough point, to show the model sparse columns."""
+    """One rough point, which provides sparse columns for the model."""
     starts = np.array([rotated(basis, basis[:0])[-1], _single_features(q, basis.shape[1])])
     return _from_split(q, lam, starts, replace(tuning, solved=1))[0]
 
@@ -38,11 +38,11 @@ def search(
     Parameters
     ----------
     q : Quadratic
-        S, or what stands for it.
+        S, or a model of S.
     basis : ndarray of shape (d, r)
         Its leading eigenvectors.
     rotations : ndarray of shape (n, r, r)
-        Turns of the basis to start from.
+        Rotations of the basis to start from.
     warm : ndarray of shape (d, r), optional
         A point to beat.
     """
@@ -67,7 +67,7 @@ def search(
 
 
 def distinct(solutions: list[L1Solution], *, within: float = 1e-4) -> list[L1Solution]:
-    """Drop repeats: the same objective, relatively, is taken for the same point."""
+    """Drop repetitions: points whose objectives agree up to ``within``, relatively, count as the same."""
     kept: list[L1Solution] = []
     for s in solutions:
         if all(abs(s.objective - k.objective) > within * abs(k.objective) for k in kept):
@@ -80,10 +80,10 @@ def _solved(q: Quadratic, lam: Array, s: L1Solution, tol: float) -> L1Solution:
 
 
 def _from_split(q: Quadratic, lam: Array, starts: Array, tuning: PenalisedTuning) -> list[L1Solution]:
-    """The best of many starts after alternating directions, solved locally; one that was better stays as it was."""
+    """The best of many starts after ADMM, solved locally; a start that was better than its solution is kept."""
     rough, before = split(q, lam, starts, steps=tuning.split_steps), objectives(q, lam, starts)
     order = np.argsort(np.minimum(rough.values, before), kind="stable")[: tuning.solved]
-    if 0 not in order:  # the first is solved whatever its rank: many columns settle late
+    if 0 not in order:  # the first start is always solved: with many columns, ADMM converges late
         order[-1] = 0
     points = (starts[i] if before[i] < rough.values[i] else _sparse(rough.w[i], rough.z[i]) for i in order)
     solved = []
@@ -106,21 +106,21 @@ def _heavy(q: Quadratic, n: int) -> Index:
 
 
 def _plane_turns(n: int) -> Array:
-    """Rotations of the plane, evenly spread over a quarter turn: a half-way round is an exchange of the columns."""
+    """Rotations of the plane, evenly spaced over 90 degrees: a turn by 90 degrees only exchanges the columns."""
     angles = 0.5 * np.pi * np.arange(1, n + 1) / (n + 1)
     c, s = np.cos(angles), np.sin(angles)
     return np.stack([np.stack([c, -s], axis=1), np.stack([s, c], axis=1)], axis=1)
 
 
 def _single_features(q: Quadratic, r: int) -> Array:
-    """The r heaviest features, one a column: the best point where lam is large, or r nearly d."""
+    """The r features of largest variance, one per column: the best point if lam is large, or r is nearly d."""
     w = np.zeros((q.n_rows, r))
     w[np.argsort(-q.diagonal(), kind="stable")[:r], np.arange(r)] = 1.0
     return w
 
 
 def _by_columns(q: Quadratic, lam: Array, r: int, tuning: PenalisedTuning) -> Iterator[Array]:
-    """Starts of single columns, one beside the other: each path begins with another of the best first columns."""
+    """Starts built column by column: each begins with a different one of the best single columns."""
     features, nothing = _heavy(q, tuning.features), np.zeros((q.n_rows, 0))
     first = soft_power(q, float(lam[0]), features, nothing, steps=tuning.power_steps)
     for x in first.x.T[: tuning.paths]:
@@ -132,7 +132,7 @@ def _by_columns(q: Quadratic, lam: Array, r: int, tuning: PenalisedTuning) -> It
 
 
 def _alone(q: Quadratic, lam: Array, tuning: PenalisedTuning) -> Array:
-    """The best columns for one component, each of another basin."""
+    """The best columns for one component, each a different local optimum."""
     found = soft_power(
         q, float(lam.min()), _heavy(q, tuning.features), np.zeros((q.n_rows, 0)), steps=tuning.power_steps
     )
@@ -140,7 +140,7 @@ def _alone(q: Quadratic, lam: Array, tuning: PenalisedTuning) -> Array:
 
 
 def _beside(w: Array, x: Array) -> Array:
-    """Orthonormal w with one more column: what x has off them."""
+    """Orthonormal w with one more column: the part of x orthogonal to w, normalised."""
     for _ in range(2):
         x = x - w @ (w.T @ x)
         size = float(np.sqrt(x @ x))
@@ -153,7 +153,7 @@ def _beside(w: Array, x: Array) -> Array:
 
 
 def _exchanged(q: Quadratic, lam: Array, best: L1Solution, alone: Array, tuning: PenalisedTuning) -> list[L1Solution]:
-    """Points near the best that differ from it in a column or two, solved where they promise most."""
+    """Points that differ from the best one in one or two columns; the most promising ones are solved."""
     others = islice(_with_other_columns(q, lam, best.w, alone, tuning), tuning.trials)
     trials = [*others, *turned_pairs(best.w, tuning.columns)]
     if not trials:
@@ -165,7 +165,7 @@ def _exchanged(q: Quadratic, lam: Array, best: L1Solution, alone: Array, tuning:
 def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning: PenalisedTuning) -> Iterator[Array]:
     """The point with one column replaced: by those that are best beside the others, and by those that are best alone.
 
-    The latter may overlap with the others, which then make room for them.
+    The latter may overlap with the other columns, which are then changed to stay orthonormal.
     """
     features = _heavy(q, tuning.features)
     worst_first = np.argsort(np.einsum("ij,ij->j", w, q @ w) - lam * np.abs(w).sum(axis=0), kind="stable")

@@ -1,4 +1,4 @@
-"""What the rounds and the three problems agree on."""
+"""The interface between the rounds and the three problems."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +10,7 @@ from fedspca.linalg.nystrom import NystromModel
 
 Array = NDArray[np.float64]
 
-_OVERSAMPLING = 20  # with ten, WDBC* takes a round more; columns cost bytes, rounds cost minutes
+_OVERSAMPLING = 20  # with ten, WDBC* takes one more round; a column costs bytes, a round costs minutes
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ class Problem(Protocol):
 
     @property
     def worthwhile(self) -> float:
-        """The gain, relative to the objective, without which a search from scratch is the last."""
+        """If a search from new starts gains less than this, relative to the objective, it is the last one."""
 
     def width(self, r: int) -> int:
         """How many columns to ask for in a power round."""
 
     def search_rounds(self, r: int) -> int:
-        """After the power rounds, in how many rounds to start from scratch again, on the better model."""
+        """How many rounds, after the power rounds, search again from new starts, on the improved model."""
 
     def probes(self, model: NystromModel, r: int, at: Incumbent | None) -> Array | None:
-        """Columns worth asking along with the candidates, for what they teach the model."""
+        """Further columns to ask together with the candidates, because they improve the model."""
 
     def start(self, model: NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
         """Points from scratch, best first. At least one."""
@@ -70,7 +70,7 @@ class Problem(Protocol):
 
 
 def oversampled(r: int, extra: int = _OVERSAMPLING) -> int:
-    """Columns to ask for r directions: some more, and a multiple of four, of which products are faster."""
+    """Number of columns to ask for r directions: some more than r, and a multiple of four for faster products."""
     return 4 * round((r + extra) / 4)
 
 

@@ -125,7 +125,7 @@ def _side_by_side(name: str, blocks: tuple[NDArray[Any], ...], d: int) -> dict[s
 
 
 def _apart(name: str, arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-    """The blocks again, each as it was: sums over them round alike."""
+    """The original blocks, so that sums over them have the same rounding."""
     whole, widths = arrays[name], arrays[f"{name}_widths"]
     if widths.ndim != 1 or (widths < 0).any() or int(widths.sum()) != whole.shape[1]:
         raise ValueError(f"the widths of {name!r} do not add up")

@@ -1,7 +1,8 @@
 """How much each problem's search does on a model of S. Every number trades time, or rounds, for better points.
 
-``python -m benchmarks exact`` shows what rounds and points become of the cardinality problem and of the share of
-variance, ``python -m benchmarks basins`` of the penalised one. Tolerances of the mathematics stand beside it instead.
+``python -m benchmarks exact`` shows rounds and solutions for the cardinality problem and the share of variance;
+``python -m benchmarks basins`` does so for the penalised problem. Numerical tolerances are not here but next to the
+code that uses them.
 """
 
 import math
@@ -17,30 +18,31 @@ class CardinalityTuning:
     Attributes
     ----------
     rows : int
-        Features in sight of a search, for each component, if the cardinality asks for no more. More find clusters far
-        from the leading eigenvectors; a search takes as much longer.
+        Number of features that a search considers, per component, unless the cardinality needs more. More features find
+        clusters far from the leading eigenvectors, but the search takes longer in proportion.
     behind : float
-        A start that explains less than this share of the best is not asked about: it seldom wins, and teaches little.
+        A start that explains less than this share of the best is not asked about: it seldom wins, and adds little to
+        the model.
     large : int
-        Non-zeros beyond which power steps replace an eigenproblem, and swaps are left out: they change little there.
+        With more non-zeros than this, power steps replace an eigenproblem, and swaps are left out: they change little.
     few : float
         Share of a support that may still change when a first search for it ends.
     steps : int
-        Power steps that stand for an eigenproblem.
+        Power steps that replace an eigenproblem.
     settled : float
-        A power step that gains less, of the variance, is the last.
+        A power step that gains less than this share of the variance is the last.
     worth : float
-        A gain, of the variance, beyond which the other columns are updated again.
+        If a column gains more than this share of the variance, the other columns are updated again.
     upset : float
-        A gain beyond which swaps that have failed on them are tried again.
+        If a column gains more than this share, swaps that failed in the other columns are tried again.
     walk : int
         Power steps between two refits.
     refits, rough_refits : int
-        The most refits of a column at a time; and where points are only to be ranked.
+        The most refits of a column in one update; ``rough_refits`` applies if points are only to be ranked.
     weak : int
-        Weakest entries, and best-scored ones outside, among whose pairs swaps are looked for.
+        Swaps are searched among this many weakest entries and as many entries outside with the best scores.
     swaps : int
-        Exchanges of two entries that an update tries, once power steps change the support no more.
+        Exchanges of two entries that an update tries, after power steps no longer change the support.
     sweeps : int
         The most times that all columns are updated in turn.
     """
@@ -72,19 +74,21 @@ class VarianceTuning:
     Attributes
     ----------
     rows : int
-        Features in sight of a search, if the first guess asks for no more.
+        Number of features that a search considers, unless the first guess needs more.
     large : int
         Non-zeros, or rows, beyond which refits and the predictor cost more than they save.
     rough : float
-        Residual to which trials are refitted: a tighter one finds hardly a zero more.
+        Residual to which trials are refitted: a smaller one finds hardly any more zeros.
     margin : float
-        Share kept beyond what is asked: the reference still grows a little while the last rounds are asked.
+        Share of variance kept in addition to the target: the reference still grows a little in the last rounds.
     patience : float
-        A round is asked for only if it promises this share of zeros more.
+        A further round is asked only if it is predicted to remove at least this share of the non-zeros.
     trials, first_trials : int
-        Numbers of non-zeros that are tried; and at a first look, which only has to show the model sparse columns.
+        How many numbers of non-zeros are tried; ``first_trials`` applies to the first search, which only has to provide
+        sparse columns for the model.
     within, last_within : int
-        Bisection ends when no more than one non-zero in so many could still go; and so in the last rounds.
+        Bisection ends when at most one non-zero in this many could still be removed; ``last_within`` applies to the
+        last rounds.
     """
 
     rows: int = 400
@@ -104,7 +108,7 @@ class VarianceTuning:
 
 @dataclass(frozen=True)
 class PenalisedTuning:
-    """The search of the penalised problem. More of anything finds better basins now and then, and takes longer.
+    """The search of the penalised problem. Larger numbers sometimes find better local optima, and take longer.
 
     Set by ``basins`` and on correlated noise with 1 to 20 components.
 
@@ -113,13 +117,13 @@ class PenalisedTuning:
     features : int
         Heaviest features from which a column starts. A power step costs a product with as many columns.
     power_steps : int
-        Thresholded power steps from each feature: enough to tell which clusters are best, not to solve.
+        Thresholded power steps from each feature: enough to find the best clusters, not to converge.
     paths : int
         Starts that are built of single columns: each begins with another column, and goes on greedily.
     split_steps : int
         Steps of alternating directions for all starts at once, before they are ranked.
     solved : int
-        Best starts that are solved to ``rough``: what finds basins, and most of the time.
+        Best starts that are solved to ``rough``: this finds the local optima and takes most of the time.
     rough, fine : float
         Residuals to which starts are solved before, and after, the best of them is known.
     steps : int
@@ -129,36 +133,39 @@ class PenalisedTuning:
     columns : int
         Columns, the best beside the others, that are tried in the place of each; pairs of columns that are turned.
     planes : int
-        Components up to which three times as many are: there are few pairs, and they are turned at once.
+        With at most this many components, three times ``columns`` are tried: there are few pairs, and turning them is
+        fast.
     basins : int
         Columns, the best alone, that are tried in the place of each.
     trials : int
-        The most points with exchanged columns that go through alternating directions, those without the worst first.
+        The most points with exchanged columns that ADMM treats; the worst column is exchanged first.
     turns : int
-        The most rotations to start from; in the plane, where none are handed over, so many are spread evenly.
+        The most rotations to start from. For two components, if no rotations are given, this many are evenly spaced.
     easy : int
-        r³ up to which all this is done. Beyond, counts shrink in proportion, so that time grows mildly with r.
+        The numbers above apply in full while r³ is at most this. For larger r they shrink in proportion, so that time
+        grows slowly with r.
     some : int
-        Components up to which no fewer starts are solved, nor less exactly.
+        With at most this many components, the number of starts solved and their accuracy are not reduced.
     wide : int
-        Features in sight up to which all this is done. Beyond, columns start from fewer of them in proportion, and
-        other counts shrink as the root: the model is then only a guess of S, and is searched again as it gets better.
+        The numbers above apply in full up to this many features. With more, ``features`` shrinks in proportion, and
+        other numbers shrink as the square root: the model is then only a rough estimate of S, and is searched again as
+        it improves.
     kept : int
-        Points that are asked about together, where the model is not all of S.
+        Points that are asked together, if the model does not equal S yet.
     many : int
         Components beyond which there are fewer rounds of search, and half as many points in each.
     rows : int
-        Features in sight of a search, for each component, even if fewer look likely.
+        The least number of features that a search considers, per component.
     likely : float
-        Share of lam beyond which the gradient of a feature makes it likely.
+        A feature is likely to enter if its gradient exceeds this share of lam.
     entering : float
-        Share of lam beyond which the gradient of an entry says that it may enter; asked about until settled.
+        An entry may enter if its gradient exceeds this share of lam; such entries are asked until convergence.
     settled : float
-        Residual below which the support is all but found.
+        Residual below which the support is almost final.
     alike : float
-        Cosine beyond which two columns are taken for one.
+        Two columns count as the same if their cosine exceeds this.
     deadline : float
-        When, by ``time.monotonic()``, no further start is solved: the best by then is the answer.
+        Time, by ``time.monotonic()``, after which no further start is solved. The best point so far is returned.
     """
 
     features: int = 150
@@ -193,8 +200,8 @@ class PenalisedTuning:
         return time.monotonic() > self.deadline
 
     def at(self, d: int, r: int) -> Self:
-        """The same for d features in sight and r components, as much as these are worth."""
-        if r == 1:  # a column alone is its own solution: steps to the end cost little, and tell basins apart
+        """The numbers for a search over d features and r components, reduced for large problems."""
+        if r == 1:  # for one column, full convergence costs little and separates local optima
             return replace(self.at(d, 2), power_steps=5 * self.power_steps, basins=3 * self.basins)
         share = min(1.0, self.easy / r**3)
         wide = min(1.0, self.wide / d)

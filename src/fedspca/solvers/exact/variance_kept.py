@@ -27,24 +27,24 @@ class VarianceKept:
 
     @property
     def moving(self) -> bool:
-        """The reference, PCA's variance, is itself learnt."""
+        """True: the reference, the variance of dense PCA, is estimated from the model and changes with it."""
         return True
 
     @property
     def worthwhile(self) -> float:
-        """There is one search."""
+        """Not used: there is only one search."""
         return 0.0
 
     def width(self, r: int) -> int:
-        """PCA's variance, the reference, has to be known well before anything can be left out."""
+        """The reference, the variance of dense PCA, has to be known accurately before entries can be left out."""
         return oversampled(r if r <= 2 else 3 * r)
 
     def search_rounds(self, r: int) -> int:
-        """One: the rotation matters less than for l1, as PCA and varimax bracket it."""
+        """One: the rotation matters less than for l1, and PCA and varimax cover the range of rotations."""
         return 1
 
     def probes(self, model: nystrom.NystromModel, r: int, at: Incumbent | None) -> Array | None:
-        """The leading eigenvectors of M: asked along, they sharpen the reference (PCA's variance) at no extra round."""
+        """The leading eigenvectors of M: they improve the reference (PCA's variance) at no extra round."""
         return nystrom.leading(model, r)[1]
 
     def start(self, model: nystrom.NystromModel, r: int, rotations: Array, warm: Array | None) -> list[Array]:
@@ -58,14 +58,14 @@ class VarianceKept:
         part = build(model, rows)
         inside = [_orthonormal_rows(w, rows) for w in rotated(basis, rotations[:0])]
         w = min(inside, key=lambda w: _first_guess(w, *_spare(part, w, target)))
-        # a first look only has to show the model sparse columns
+        # the first search only has to provide sparse columns for the model
         best = sparsest(part, w, target, self.tuning, trials=self.tuning.first_trials if warm is None else None)
-        if best is None:  # the rows in sight do not hold enough variance: the dense answer is feasible
+        if best is None:  # the rows considered have too little variance: the dense answer is feasible
             return [basis]
         return [scatter(best, rows, model.n_features)]
 
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
-        """A sparser point, or a feasible one where the incumbent has turned out not to be; empty if none is known."""
+        """A sparser point, or a feasible one if the incumbent proved infeasible; empty if none is known."""
         r = at.w.shape[1]
         values, basis = nystrom.leading(model, r)
         target = self.share * (1.0 + self.tuning.margin) * float(values.sum())
@@ -86,7 +86,7 @@ class VarianceKept:
         return [] if found is None else [scatter(found, rows, model.n_features)]
 
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
-        """The number of non-zeros where the share is kept; beyond r d where it is not, by how much it falls short."""
+        """The number of non-zeros if the share is kept; otherwise r d plus a measure of the shortfall."""
         reference = float(nystrom.leading(model, w.shape[1])[0].sum())
         kept = float(np.vdot(w, product)) / max(reference, 1e-300)
         short = self.share - kept
@@ -99,9 +99,9 @@ def sparsest(
 ) -> Array | None:
     """Argmin ``||w||_0`` subject to ``tr(w' S w) >= target``, by trials over the number of non-zeros.
 
-    A guess drops the entries whose first-order loss adds up to the allowance; every trial is refitted on its support,
-    so the answer lies below it. Where a guess has fallen short, bisection goes on between it and the best, until no
-    more than one in ``tuning.within`` could still go.
+    The first guess drops entries until their first-order losses add up to the allowance. Every trial is refitted on its
+    support, so the answer has fewer non-zeros than the guess. If a guess misses the target, bisection continues between
+    it and the best point, until at most one non-zero in ``tuning.within`` could still be removed.
     """
     variances, spare = _spare(q, w, target)
     if spare < 0.0:
@@ -126,7 +126,7 @@ def sparsest(
         ):  # where a straight line between the two ends meets the target; refits bend it
             share = (target - least) / max(value - least, 1e-300)
             guess = lower + round((upper - lower) * min(max(share, 0.2), 0.8))
-        elif guess <= lower:  # too few for any orthonormal matrix: nothing is known but the orders of magnitude
+        elif guess <= lower:  # too few for any orthonormal matrix: bisect on the logarithmic scale
             guess = round(np.sqrt(lower * upper))
     return best
 
@@ -137,7 +137,7 @@ def fit_cardinality(q: Quadratic, w: Array, n: int, tuning: VarianceTuning) -> F
 
 
 def _ascent(q: Quadratic, w: Array) -> tuple[Array, Array]:
-    """A step along the gradient, and what each of its entries is worth."""
+    """A step along the gradient, and the score of each of its entries."""
     product = q @ w
     multiplier = w.T @ product
     weight = np.maximum(np.diag(multiplier), 1e-3 * float(np.abs(multiplier).max()) + 1e-300)
@@ -146,7 +146,7 @@ def _ascent(q: Quadratic, w: Array) -> tuple[Array, Array]:
 
 
 def _truncated(q: Quadratic, ascent: tuple[Array, Array], n: int, tuning: VarianceTuning) -> Fit | None:
-    """The n entries of a step that are worth most, made orthonormal and refitted on their rows."""
+    """The n entries of a step with the largest scores, made orthonormal and refitted on their rows."""
     step, score = ascent
     cut = np.partition(score, score.size - n, axis=None)[score.size - n] if n < score.size else -1.0
     rows = np.flatnonzero((score >= cut).any(axis=1))
@@ -154,7 +154,7 @@ def _truncated(q: Quadratic, ascent: tuple[Array, Array], n: int, tuning: Varian
     if z is None:
         return None
     part = q.rows(rows, often=False)
-    if n <= tuning.large:  # beyond, a refit buys less than it costs
+    if n <= tuning.large:  # with more non-zeros, a refit gains too little for its cost
         p = Surrogate(part, np.zeros_like(z), np.zeros(z.shape[1]))
         value, half_way = p.trial(z)
         z, _, value, *_ = polish(p, z, part.outer(half_way), value, tuning.rough, max_newton=1, keep_signs=False)
@@ -165,7 +165,7 @@ def _truncated(q: Quadratic, ascent: tuple[Array, Array], n: int, tuning: Varian
 
 
 def grow(q: Quadratic, w: Array, target: float, tuning: VarianceTuning) -> Array | None:
-    """Add non-zeros, ever more at a time, until the target is met."""
+    """Add non-zeros, in growing numbers, until the target is met."""
     n, step = int(np.count_nonzero(w)), 0.02
     while n < w.size:
         n = min(w.size, n + max(w.shape[1], int(step * n)))
@@ -184,7 +184,7 @@ def _orthonormal_rows(w: Array, rows: NDArray[np.intp]) -> Array:
 
 
 def _spare(q: Quadratic, w: Array, target: float) -> tuple[Array, float]:
-    """The variance of each column, and what they have together beyond the target."""
+    """The variance of each column, and their total variance minus the target."""
     variances = np.einsum("ij,ij->j", w, q @ w) + q.shift
     return variances, float(variances.sum()) - target
 

@@ -1,4 +1,4 @@
-"""The three problems where S is known as a whole: one sum, and no round after it."""
+"""The three problems when all of S is known: one sum, and no further round."""
 
 import math
 import time
@@ -33,11 +33,11 @@ from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
 
-LOCAL_FEATURES = 2000  # on one machine: beyond, forming S takes longer than the rounds that it saves
+LOCAL_FEATURES = 2000  # on one machine: with more features, forming S takes longer than the rounds that it saves
 REMOTE_FEATURES = 4096  # between machines: 67 MB, once
-ELIMINATED = 320  # weights in all, beyond which leaving them out one by one takes seconds, and gains a per cent or two
+ELIMINATED = 320  # with more weights in all, elimination one by one takes seconds and gains only 1 or 2 %
 _FREE_ROUNDS = 100
-_LANCZOS = 400  # features beyond which a few eigenvectors are found by products
+_LANCZOS = 400  # with more features, a few eigenvectors are computed by Lanczos iterations
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Solved:
     stopped : StopReason
         Why the search ended.
     bound : float or None
-        What no loadings exceed, in captured variance less the penalty; None where there was no time to tell.
+        Upper bound on captured variance minus penalty, over all loadings; None if there was no time to compute it.
     basis : ndarray of shape (d, r)
         Leading eigenvectors of S.
     dense : float
-        What they capture: no loadings capture more.
+        The variance that they capture: no loadings capture more.
     certificate : float
         The first-order residual, for a penalty.
     """
@@ -84,7 +84,7 @@ def solve(s: Array, problem: Problem, state: State, *, seconds: float, deadline:
     problem : Problem
         What is asked for.
     state : State
-        How the rounds begin: the penalised problem takes them, each answered from S.
+        The first state of the rounds. The penalised problem runs these rounds, each answered from S.
     seconds : float
         How long a proof may take; 0 leaves it out.
     deadline : float
@@ -115,7 +115,7 @@ def leading(s: Array, r: int) -> tuple[Array, Array]:
 
 
 def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
-    """State of a fit that has ended on S: a model of what matters, so that it can be checked, or go on, by rounds."""
+    """State of a fit that ended on S, with a model of its important part, so that rounds can check or continue it."""
     asked = orthonormal(np.hstack([orthonormal(solved.w), solved.basis]))
     model = nystrom.expand(state.model, asked, s @ asked, rtol=state.rank_tol)
     product = s @ solved.w
@@ -154,7 +154,7 @@ def _variance_kept(
 
 
 def _ended(deadline: float) -> StopReason:
-    """Why a search ended: nothing better was in sight, or there was no time to look."""
+    """Why a search ended: it found nothing better, or its time was up."""
     return StopReason.MAX_SECONDS if time.monotonic() > deadline else StopReason.STATIONARY
 
 
@@ -166,7 +166,7 @@ def _turned(basis: Array, n: int) -> list[Array]:
 def _by_rounds(
     s: Array, problem: Problem, state: State, seconds: float, deadline: float
 ) -> tuple[Array, StopReason, float | None, float]:
-    """The usual rounds, each answered from S: they cost nobody anything, so that more of them are allowed."""
+    """The usual rounds, each answered from S. They need no communication, so more of them are allowed."""
     state = replace(state, max_rounds=max(state.max_rounds, _FREE_ROUNDS))
     if isinstance(problem, Penalised):
         problem = replace(problem, tuning=replace(problem.tuning, deadline=deadline))

@@ -1,1 +1,1 @@
-"""What sums by fold tell beyond the fit: subsamples, how often features are selected, cross-validation."""
+"""Analyses from sums by fold, after a fit: subsamples, selection frequencies, cross-validation."""

@@ -1,4 +1,4 @@
-"""How well components predict rows that they were not fitted to: cross-validation from sums by fold.
+"""Cross-validation from sums by fold: how well components predict rows that were not used in the fit.
 
 Train on all folds but one, and let the components predict each value of the rows left out from the *other* values of
 the same row. With orthonormal loadings W, leverages h_i = Σ_j W_ij² and the row's residual e = (I − WW')x, the error of
@@ -6,8 +6,8 @@ that prediction is e_i/(1 − h_i), so that its sum of squares over rows needs t
 
     PRESS = Σ_i [(I − WW')G(I − WW')]_ii/(1 − h_i)².
 
-Variance captured in new rows grows with every component, be it noise; this has an optimum. The score is
-Q² = 1 − PRESS/tr(G): 0 without components, below 0 for components that predict worse than the mean does.
+The variance captured in new rows grows with every component, even if the component is noise; PRESS has a minimum. The
+score is Q² = 1 − PRESS/tr(G): 0 without components, below 0 for components that predict worse than the mean does.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from fedspca.solvers.folds.sums import Centred, FoldSums
 
 Array = NDArray[np.float64]
 
-_ALONE = 1e-9  # 1 − h below which a feature is its component alone, which then predicts nothing
+_ALONE = 1e-9  # if 1 − h is below this, a component consists of this feature alone and predicts nothing
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Curve:
 
     @property
     def standard_error(self) -> Array:
-        """Return the standard error of the mean's distance from the best one, over the folds."""
+        """Return the standard error, over the folds, of the difference between each mean and the best mean."""
         best = int(np.argmax(self.mean))
         return np.asarray((self.scores[:, [best]] - self.scores).std(axis=0, ddof=1) / np.sqrt(len(self.scores)))
 
@@ -59,7 +59,7 @@ class Curve:
 
     @property
     def choice(self) -> int:
-        """Return the simplest setting within one standard error of the best: folds are compared with themselves."""
+        """Return the simplest setting within one standard error of the best; the differences are paired by fold."""
         mean = self.mean
         return self.grid[int(np.argmax(mean >= mean.max() - self.standard_error))]
 
@@ -72,12 +72,12 @@ def press(test: Centred, w: Array) -> float:
     left = test.matrix.diagonal() - 2.0 * inside + np.einsum("ij,ij->i", basis @ (basis.T @ image), basis)
     rest = 1.0 - np.einsum("ij,ij->i", basis, basis)
     errors = np.where(rest > _ALONE, left / np.maximum(rest, _ALONE) ** 2, test.matrix.diagonal())
-    unseen = test.trace - float(np.trace(test.matrix))  # features that are not in sight have no weight
+    unseen = test.trace - float(np.trace(test.matrix))  # features that were not analysed have weight zero
     return 1.0 - (float(errors.sum()) + unseen) / test.trace if test.trace > 0 else 0.0
 
 
 def splits(sums: FoldSums) -> list[tuple[Centred, Centred]]:
-    """Return each fold's rows as a test, beside all others to train on."""
+    """Return, for each fold, the training moments of all other folds and the test moments of this fold."""
     pairs = []
     for fold in range(sums.n_folds):
         train = np.arange(sums.n_folds) != fold
@@ -125,7 +125,7 @@ def nested_scores(
 
 
 def sparsity_grid(d: int, most: int = 7) -> tuple[int, ...]:
-    """Return numbers of non-zeros to compare: from 2, in steps of a half, up to a third of the features or 64."""
+    """Return numbers of non-zeros to compare: a geometric grid from 2 to a third of the features, at most 64."""
     largest = min(64, d // 3 if d >= 12 else d)
     grid = np.unique(np.round(np.geomspace(min(2, largest), largest, most)).astype(int))
     return tuple(int(k) for k in grid)

@@ -1,8 +1,9 @@
-"""How many components stand out of noise: Marchenko–Pastur, Gavish–Donoho, and Horn's parallel analysis.
+"""How many components exceed the noise: Marchenko–Pastur, Gavish–Donoho, and Horn's parallel analysis.
 
-The first two take the noise to be white: after the components, every direction has the same variance σ². They need the
-trace and the leading eigenvalues of the covariance only. Horn's analysis takes features to be independent within each
-site, whatever their distributions: it compares with the same columns, permuted within each site.
+The first two assume white noise: apart from the components, every direction has the same variance σ². They need the
+trace and the leading eigenvalues of the covariance only. The null hypothesis of Horn's analysis is that features are
+independent within each site, with any distributions: the data are compared with the same columns, permuted within each
+site.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ class Null:
     Attributes
     ----------
     mean, high : ndarray of shape (m,)
-        The mean of each eigenvalue over the permutations, and what 1 % of them exceed, from mean and deviation.
+        Mean and 99 % quantile of each eigenvalue over the permutations; the quantile is computed from mean and standard
+        deviation.
     """
 
     mean: Array
@@ -43,14 +45,14 @@ class Null:
 
 
 def noise_edge(n: int, d: int) -> float:
-    """Return what the largest eigenvalue of white noise of variance one exceeds with 1 % probability (Johnstone)."""
+    """Return the 99 % quantile of the largest eigenvalue of white noise of variance one (Johnstone)."""
     rows, columns = np.sqrt(n - 1.0), np.sqrt(d)
     spread = (rows + columns) * (1.0 / rows + 1.0 / columns) ** (1.0 / 3.0)
     return float(((rows + columns) ** 2 + TRACY_WIDOM_99 * spread) / n)
 
 
 def hard_threshold(n: int, d: int) -> float:
-    """Return the eigenvalue below which a component costs more than it tells (Gavish and Donoho 2014), for noise one.
+    """Return the threshold of Gavish and Donoho (2014) for eigenvalues, for noise of variance one.
 
     It is the square of λ(β) for singular values, in units of the larger side of the matrix.
     """
@@ -60,7 +62,7 @@ def hard_threshold(n: int, d: int) -> float:
 
 
 def above(values: Array, trace: float, n: int, d: int, edge: float) -> int:
-    """Count the eigenvalues above an edge in units of the noise, whose variance is that of all that is below."""
+    """Count the eigenvalues above an edge times the noise variance, estimated from the eigenvalues below it."""
     count = 0
     for _ in range(len(values)):
         noise = max(trace - float(values[:count].sum()), 0.0) / max(min(d, n - 1) - count, 1)

@@ -17,7 +17,7 @@ Chosen = NDArray[np.bool_]
 
 
 def half_samples(folds: int, most: int, rng: np.random.Generator) -> list[tuple[Chosen, Chosen]]:
-    """Return complementary pairs of half samples: all there are, or so many drawn at random."""
+    """Return complementary pairs of half samples: all of them, or at most ``most`` drawn at random."""
     first = [(0, *rest) for rest in combinations(range(1, folds), folds // 2 - 1)]
     if len(first) > most:
         first = [first[at] for at in sorted(rng.choice(len(first), most, replace=False))]
@@ -26,7 +26,7 @@ def half_samples(folds: int, most: int, rng: np.random.Generator) -> list[tuple[
 
 
 def refit(s: Array, k: Sequence[int], starts: Sequence[Array], *, orthogonal: bool) -> Array:
-    """Sparse loadings of S with so many non-zeros each, from the starts, from PCA and from its varimax rotation."""
+    """Sparse loadings of S with k_j non-zeros each, from the starts, from PCA and from its varimax rotation."""
     r = len(k)
     counts = tuple(min(int(kj), len(s)) for kj in k)
     tuning = Tuning.for_size(len(s), max(counts), r).lighter()
@@ -35,7 +35,7 @@ def refit(s: Array, k: Sequence[int], starts: Sequence[Array], *, orthogonal: bo
 
 
 def matched(w: Array, reference: Array) -> Array:
-    """Return components in the order of others, with their signs: the pairs with the largest cosines in all."""
+    """Return components in the order and with the signs of a reference: the matching maximises the sum of cosines."""
     cosines = reference.T @ w
     at, found = linear_sum_assignment(-np.abs(cosines))
     signs = np.where(cosines[at, found] < 0, -1.0, 1.0)

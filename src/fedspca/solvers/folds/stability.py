@@ -1,4 +1,4 @@
-"""How often half samples select each feature, how far weights and variances may be off, and which features are stable.
+"""Selection frequencies of features in half samples, intervals for weights and variances, and stable features.
 
 Complementary pairs of half samples H, H' (Shah and Samworth 2013): a feature's selection frequency is the share of all
 half samples whose fit gives it a weight. The two halves of a pair share no row. So for a feature that a half sample
@@ -7,8 +7,8 @@ most (q/p)², and by Markov's inequality the expected number of such features wi
 
     q²/(p(2τ − 1)).
 
-It holds for rows that are independent, whatever their distribution, also where pairs share folds. If the frequency of
-both has a unimodal distribution, it is at most C(τ, B) q²/p (their theorem 2, B pairs).
+It holds for rows that are independent, whatever their distribution, also where pairs share folds. If the frequency with
+which both halves select a feature is unimodal, the number is at most C(τ, B) q²/p (their theorem 2, B pairs).
 
 Intervals: the deviation of a half sample's figure from the fit's has the variance of the fit's own error, for figures
 that are nearly linear in the rows. Over all halves of F folds it is the variance between F groups, with F − 1 degrees
@@ -28,15 +28,15 @@ from fedspca.solvers.folds.sums import FoldSums
 
 Array = NDArray[np.float64]
 
-PAIRS = 126  # all that ten folds have
+PAIRS = 126  # the number of pairs for ten folds
 LEVEL = 0.9  # of the intervals
 THRESHOLDS = np.round(np.arange(0.6, 0.951, 0.01), 2)
-USUAL = 0.9  # the threshold where no threshold promises less than one false selection
+USUAL = 0.9  # the threshold used if none gives a bound below one false selection
 
 
 @dataclass(frozen=True)
 class Stability:
-    """What half samples say of loadings.
+    """Stability of loadings over half samples.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Stability:
     threshold : ndarray of shape (r,)
         The frequency at which a feature counts as stable.
     bound : ndarray of shape (r,)
-        At most so many features that are selected no better than by chance are expected among the stable ones.
+        Upper bound on the expected number of stable features that are selected no better than by chance.
     n_halves : int
         How many half samples there were.
     """
@@ -77,7 +77,7 @@ def stability(sums: FoldSums, w: Array, variances: Array, *, orthogonal: bool, p
     w : ndarray of shape (d, r)
         The loadings of all rows.
     variances : ndarray of shape (r,)
-        What each explains.
+        The variance that each explains.
     orthogonal : bool
         Whether loadings are orthogonal.
     pairs : int
@@ -118,7 +118,7 @@ def _refits(sums: FoldSums, w: Array, halves: Iterable[Chosen], *, orthogonal: b
 
 
 def _variance_interval(explained: Array, variances: Array, quantile: float) -> Array:
-    """Return intervals for variances, about their logarithms: these are far less skew."""
+    """Return intervals for variances, computed on the log scale, where distributions are much less skewed."""
     tiny = np.finfo(float).tiny
     deviations = np.log(np.maximum(explained, tiny)) - np.log(np.maximum(variances, tiny))
     spread = np.minimum(quantile * np.sqrt(np.mean(deviations**2, axis=0)), 50.0)

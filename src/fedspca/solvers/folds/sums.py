@@ -5,8 +5,8 @@ some folds, with n_H rows and o_H = Σ(x − μ)/s, the covariance (times n_H) a
 
     S_H = Σ_{f in H} S_f − o_H o_H'/n_H,
 
-exactly. Where features are scaled, rows and columns are then divided by the subsample's own standard deviations, as a
-fit to these rows alone would do it.
+exactly. Where features are scaled, rows and columns are then divided by the subsample's own standard deviations, as in
+a fit to these rows alone.
 
 Where S was asked as a whole, S_f is known. Where only products S_f Q are, S_H is replaced by its Nyström model M_H,
 with the diagonal of S_H itself, which is known: M_H + diag(S_H − M_H). It is positive semidefinite, and no entry of its
@@ -30,8 +30,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Chosen = NDArray[np.bool_]
 
-IN_SIGHT = 500  # features of which subsamples are analysed; the others are least related to any
-_DEPENDENT = 1e-8  # of the largest eigenvalue: asked directions nearer to the others' span tell nothing new
+IN_SIGHT = 500  # number of features analysed in subsamples; the others have the smallest covariances
+_DEPENDENT = 1e-8  # share of the largest eigenvalue below which an asked direction depends on the others
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Centred:
 
 @dataclass(frozen=True)
 class FoldSums:
-    """Sums by fold in the joint frame, over the features in sight.
+    """Sums by fold in the joint frame, over the features that are analysed.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class FoldSums:
 
     @property
     def n_features(self) -> int:
-        """How many features there are, in sight or not."""
+        """The number of all features, analysed or not."""
         return int(self.offsets.shape[1])
 
     def subsample(self, chosen: Chosen) -> Centred:
@@ -139,11 +139,11 @@ def fold_sums(asked: Sequence[Asked], moments: Moments, w: Array, *, scaled: boo
     moments : Moments
         The joint moments.
     w : ndarray of shape (d, r)
-        The loadings found: their features are in sight.
+        The loadings found: their features are always analysed.
     scaled : bool
         Whether features are scaled.
     most : int
-        How many features are in sight at most.
+        The largest number of features that are analysed.
     """
     began = max(at for at, each in enumerate(asked) if each.query.name == "moments")
     first, second, *later = asked[began:]

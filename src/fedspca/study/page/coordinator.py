@@ -1,4 +1,4 @@
-"""The coordinator's page: who is here, how far the run is, and the report at the end."""
+"""The coordinator's page: which sites are connected, the progress of the run, and the report at the end."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from fedspca.study.page.owner import _heading, _table
 from fedspca.study.progress import in_words
 from fedspca.study.words import sparsity_in_words
 
-SHOWN = 100  # lines of what happened
+SHOWN = 100  # events that are shown
 READY = "approved"
 
 
@@ -48,7 +48,7 @@ class CoordinatorPage:
         }
 
     def act(self, action: str, given: Mapping[str, str]) -> str:
-        """Ask the sites how they are, begin a run, or go on with one."""
+        """Ask the sites for their status, start a run, or resume one."""
         del given
         if action == "ask":
             self._engine.begin("status")

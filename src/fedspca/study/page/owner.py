@@ -57,7 +57,7 @@ class OwnerPage:
         return "Approved. The coordinator may now start the study."
 
     def document(self, name: str) -> str:
-        """There is none."""
+        """Raise a KeyError: this page has no documents."""
         raise KeyError(name)
 
     def _check(self, agreement: Agreement, given: Mapping[str, str]) -> None:
@@ -76,7 +76,7 @@ class OwnerPage:
             raise ValueError(f"Together with an earlier study it tells more: {found[0]}.")
 
     def _together(self, agreement: Agreement) -> list[str]:
-        """Return what the study would tell together with earlier ones; the rows are read once for each agreement."""
+        """Return what the study would reveal together with earlier ones; the rows are read once for each agreement."""
         if self._found is None or self._found[0] != agreement.hash:
             site = self._folder.open_site(agreement)
             self._found = (agreement.hash, told_together(agreement, self._folder.store, site))

@@ -1,10 +1,10 @@
 """Serve a page to one person on this machine.
 
-It listens on loopback. The address that the command prints ends in a token, behind a ``#``, where browsers keep it to
-themselves. The page's script hands the token in once, for a key that it sends along with every request, and that only
-this page of the browser knows. So no other site, and no other tab, can ask for anything or approve anything: there is
-no cookie that a browser would add by itself. Requests under another host name are refused, and the page may load
-nothing from elsewhere.
+The server listens on loopback only. The address that the command prints ends in ``#`` and a token; browsers do not send
+this part of an address. The page's script exchanges the token once for a key, and sends the key with every request.
+Only this page knows the key. So no other website and no other tab can read or approve anything: there is no cookie that
+a browser would add by itself. Requests under another host name are refused, and the page may load nothing from
+elsewhere.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 LOOK = 0.5  # seconds between looks at the folder
-BEAT = 15.0  # seconds after which something is sent, so that a page that was closed is noticed
+BEAT = 15.0  # seconds between signs of life to the page, by which a closed page is detected
 LONGEST_FORM = 10_000
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -48,7 +48,7 @@ ASSETS = {
 
 
 class Page(Protocol):
-    """What is shown, and what may be done."""
+    """The content of a page, and the actions that it allows."""
 
     title: str
 
@@ -56,10 +56,10 @@ class Page(Protocol):
         """Return the parts of the page as they now are, each as markup."""
 
     def act(self, action: str, given: Mapping[str, str]) -> str:
-        """Do what a person asked for, and return in words what was done; a ValueError says why it was not."""
+        """Do what a person asked for, and return in words what was done; a ValueError says why it failed."""
 
     def document(self, name: str) -> str:
-        """Return a document of its own, such as the report; a KeyError if there is none of this name."""
+        """Return a separate document, such as the report; a KeyError if no document has this name."""
 
 
 class _Keys:
@@ -72,7 +72,7 @@ class _Keys:
         self.documents: dict[str, str] = {}
 
     def enter(self, token: str) -> str | None:
-        """Return a key for the token; None if it is not the token, or was handed in before."""
+        """Return a key for the token; None if the token is wrong or was used before."""
         with self._lock:
             if self._token is None or not secrets.compare_digest(token.encode(), self._token.encode()):
                 return None
@@ -91,7 +91,7 @@ def make_app(page: Page, token: str, hosts: tuple[str, ...]) -> Starlette:
     page : Page
         What is shown.
     token : str
-        What opens it, once.
+        The token that opens the page. It can be used once.
     hosts : tuple of str
         The names, with the port, under which it may be asked for.
     """
@@ -100,7 +100,7 @@ def make_app(page: Page, token: str, hosts: tuple[str, ...]) -> Starlette:
     async def enter(request: Request) -> Response:
         try:
             key = keys.enter(await _body(request))
-        except ValueError as error:  # whoever is on this machine may send anything
+        except ValueError as error:  # any program on this machine may send anything
             return _no(str(error))
         return _no("This address was used before. Type the command again.") if key is None else PlainTextResponse(key)
 
@@ -111,7 +111,7 @@ def make_app(page: Page, token: str, hosts: tuple[str, ...]) -> Starlette:
         try:
             done = await run_in_threadpool(page.act, request.path_params["action"], _form(await _body(request)))
         except (ValueError, OSError, RuntimeError) as error:
-            return JSONResponse({"error": str(error)})  # an answer like any other, to be read by the person
+            return JSONResponse({"error": str(error)})  # a normal response, whose text is shown to the person
         return JSONResponse({"done": done})
 
     async def link(request: Request) -> Response:
@@ -126,7 +126,7 @@ def make_app(page: Page, token: str, hosts: tuple[str, ...]) -> Starlette:
             return _no("There is no such page, or it was opened before. Use the button again.")
         except (ValueError, OSError) as error:
             return _no(str(error))
-        return HTMLResponse(content)  # it has a policy of its own, which lets it load nothing
+        return HTMLResponse(content)  # its own content policy forbids it to load anything
 
     routes = [Route(path, _asset(*about, page.title)) for path, about in ASSETS.items()]
     routes += [
@@ -142,7 +142,7 @@ def make_app(page: Page, token: str, hosts: tuple[str, ...]) -> Starlette:
 
 
 def _guarded(keys: _Keys, hosts: tuple[str, ...]) -> Callable[..., Awaitable[Response]]:
-    """Return what lets requests through: under a known host, from this page, and with its key but for the frame."""
+    """Return the filter of requests: a known host, this page, and its key (not for fixed files and documents)."""
     origins = {f"http://{host}" for host in hosts}
     open_paths = {*ASSETS, "/enter"}
 
@@ -165,7 +165,7 @@ def _guarded(keys: _Keys, hosts: tuple[str, ...]) -> Callable[..., Awaitable[Res
 
 
 def _from_elsewhere(request: Request) -> bool:
-    """Whether another site's page asks. The empty frame may be asked for: the file that opens it is such a page."""
+    """Whether another website sent the request. The empty frame is exempt: it may be opened from a file."""
     return bool(request.headers.get("sec-fetch-site") == "cross-site" and request.url.path != "/")
 
 
