@@ -15,7 +15,6 @@ from fedspca.report import words
 from fedspca.report.markup import Markup, join, tag
 
 LISTED = 500  # most rows of a table; the file of loadings has all
-NOT_EMPTY = 0.5  # a feature with at least this correlation with a score is listed, even without weight
 
 
 def figure(chart: Any, label: str, caption: str, name: str) -> Markup:
