@@ -101,9 +101,7 @@ def _inverse(a: int) -> int:
     """Return 1/a, by Euclid's algorithm for polynomials."""
     low, high, one, other = a, FIELD, 1, 0
     while low != 1:
-        shift = high.bit_length() - low.bit_length()
-        if shift < 0:
-            low, high, one, other, shift = high, low, other, one, -shift
+        shift = high.bit_length() - low.bit_length()  # low never has the higher degree
         high ^= low << shift
         other ^= one << shift
         low, high, one, other = (
