@@ -18,6 +18,7 @@ PRINTED = (
     "anomalies",
     "audit",
     "basins",
+    "combat",
     "consensus",
     "exact",
     "folds",

@@ -400,7 +400,7 @@ def test_an_adjusted_model_is_kept_and_used_with_its_covariates(tmp_path):
         assert np.allclose(model.transform(x, covariates=lines), fitted.transform(x, covariates=about), atol=1e-12)
         back = model.to_estimator()
         assert np.allclose(back.transform(x, covariates=about), fitted.transform(x, covariates=about), atol=1e-12)
-        with pytest.raises(ValueError, match="took out age: new rows need"):
+        with pytest.raises(ValueError, match="adjusted for age: new rows need"):
             model.transform(x)
         with pytest.raises(ValueError, match="must have the shape"):
             model.transform(x, covariates=lines[:3])
@@ -514,7 +514,7 @@ def test_rows_are_seen_about_their_sites_own_mean_and_spread(oblique):
 def test_all_covariates_that_were_taken_out_are_named(oblique):
     adjustment = {"covariate_mean": np.zeros(2), "coefficients": np.zeros((2, 6))}
     made = replace(oblique, facts={"preparation": {"adjust": ["age", "bmi"]}}, **adjustment)
-    with pytest.raises(ValueError, match="took out age, bmi: new rows need"):
+    with pytest.raises(ValueError, match="adjusted for age, bmi: new rows need"):
         made.transform(np.zeros((2, 6)))
 
 

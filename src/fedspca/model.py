@@ -14,8 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from fedspca._version import __version__
 from fedspca.anomaly import ScoresRows
 from fedspca.files import new_file, new_folder, spreadsheet_safe
-from fedspca.linalg.beside import NOTHING, Adjustment
+from fedspca.linalg.beside import Adjustment, Beside, Reference
+from fedspca.linalg.operators import Frame
+from fedspca.linalg.stiefel import nothing_removed
 from fedspca.plots.methods import Drawable
+from fedspca.site.harmony import Harmony, harmony_of
 from fedspca.site.preparation import Own, Preparation, own_view
 
 Array = NDArray[np.float64]
@@ -23,6 +26,8 @@ Array = NDArray[np.float64]
 FORMAT = "fedspca-model"
 FORMAT_VERSION = 1
 PREPARED_VERSION = 2  # models with covariates or a site's own mean; older versions must refuse them
+COMBAT_VERSION = 3  # models with site effects taken out by ComBat
+VERSIONS = (FORMAT_VERSION, PREPARED_VERSION, COMBAT_VERSION)
 MANIFEST = "manifest.json"
 DAMAGED = (
     KeyError,
@@ -72,6 +77,9 @@ class SparsePCAModel(ScoresRows, Drawable):
         Means of the covariates that were adjusted for; None if there are none.
     coefficients : ndarray of shape (p, d) or None
         What a unit of each covariate adds to each feature.
+    reference_mean, reference_spread : ndarray of shape (d,) or None
+        The joint mean and the spread within sites, against which a site measures its own shift and spread, if the fit
+        took these out (ComBat).
     """
 
     components: Array
@@ -88,8 +96,11 @@ class SparsePCAModel(ScoresRows, Drawable):
     facts: Mapping[str, Any] = field(default_factory=dict)
     covariate_mean: Array | None = None
     coefficients: Array | None = None
+    reference_mean: Array | None = None
+    reference_spread: Array | None = None
 
     ADJUSTMENT: ClassVar[tuple[str, ...]] = ("covariate_mean", "coefficients")
+    REFERENCE: ClassVar[tuple[str, ...]] = ("reference_mean", "reference_spread")
     ARRAYS: ClassVar[tuple[str, ...]] = (
         "components",
         "mean",
@@ -106,7 +117,47 @@ class SparsePCAModel(ScoresRows, Drawable):
         """How rows were prepared before the fit: which covariates were adjusted for, and whose mean was subtracted."""
         return Preparation.of(self.facts.get("preparation", {}))
 
-    def transform(self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | None = None) -> Array:
+    @property
+    def adjustment(self) -> Adjustment | None:
+        """What covariates explain: taken out, or with ComBat protected. None without covariates."""
+        if self.coefficients is None or self.covariate_mean is None:
+            return None
+        return Adjustment(self.covariate_mean, self.coefficients)
+
+    @property
+    def reference(self) -> Reference | None:
+        """What sites measure their own shift and spread against; None without ComBat."""
+        if self.reference_mean is None or self.reference_spread is None:
+            return None
+        return Reference(self.reference_mean, self.reference_spread)
+
+    def own(self, X: ArrayLike, *, covariates: ArrayLike | None = None) -> Own | Harmony | None:
+        """Return what a site takes out of its own rows: its mean and spread, or with ComBat its shift and spread.
+
+        The model has no figures of single sites. A site that took part finds its own again from the rows with which it
+        took part. A site that did not take part finds its own from its rows, against the same joint figures. None if
+        the fit used only the joint mean.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows of one site.
+        covariates : array-like of shape (n, p), optional
+            The columns of the design for these rows, from ``model.preparation.design.encode``.
+        """
+        rows, how = np.asarray(X, dtype=np.float64), self.preparation
+        if how.centre == "joint":
+            return None
+        if how.centre == "site":
+            return own_view(rows, Beside(), Preparation(centre="site", scale=how.scale), missing=True)
+        assert self.reference is not None
+        if np.isnan(rows).any():
+            raise ValueError("ComBat needs every value, and some are missing (NaN). Fill them in first.")
+        return harmony_of(rows, Beside(self._lines(len(rows), covariates)), self.reference, self.adjustment)
+
+    def transform(
+        self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | Harmony | None = None
+    ) -> Array:
         """Scores of rows on the components: (X − mean)/scale · componentsᵀ, with missing values at the mean.
 
         Parameters
@@ -116,9 +167,9 @@ class SparsePCAModel(ScoresRows, Drawable):
         covariates : array-like of shape (n, p), optional
             The columns of the design for these rows, from ``model.preparation.design.encode``, where the
             fit adjusted for covariates.
-        own : Own, optional
-            The mean and spread of the site that holds these rows, if the fit used each site's own. By default, those
-            of the given rows.
+        own : optional
+            What the site of these rows takes out of them, from :meth:`own`, if the fit used each site's own mean or
+            ComBat. By default it is found from the given rows.
 
         Returns
         -------
@@ -133,14 +184,16 @@ class SparsePCAModel(ScoresRows, Drawable):
         return np.asarray(np.asarray(scores, dtype=np.float64) @ back) * self.scale + self.mean
 
     def reconstruction_errors(
-        self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | None = None
+        self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | Harmony | None = None
     ) -> Array:
         """‖a − Pa‖² of each standardised row a, where P projects on the span of the components."""
         rows, basis = self.standardised(X, covariates=covariates, own=own), np.linalg.qr(self.components.T)[0]
         left = rows - (rows @ basis) @ basis.T
         return np.asarray(np.einsum("ij,ij->i", left, left))
 
-    def standardised(self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | None = None) -> Array:
+    def standardised(
+        self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | Harmony | None = None
+    ) -> Array:
         """Rows centred, scaled and adjusted as the model sees them, with missing values at the mean."""
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.mean):
@@ -156,41 +209,44 @@ class SparsePCAModel(ScoresRows, Drawable):
                 f"The rows contain missing values (NaN), for example in {column!r}, and the model was fitted without "
                 "allowing for any. Impute them first, or fit with max_missing."
             )
-        explained = self._explained(len(rows), covariates)
-        if self.preparation.centre == "site":
-            own = own or own_view(rows, NOTHING, Preparation(centre="site", scale=self.preparation.scale), missing=True)
-        if own is not None:
-            rows = (rows - own.mean) / own.scale
-        return np.asarray((np.where(missing, 0.0, rows - self.mean) - explained) / self.scale)
+        lines = self._lines(len(rows), covariates)
+        frame = Frame(self.mean, self.scale, nothing_removed(len(self.mean)), self.adjustment, self.reference)
+        own = own or self.own(rows, covariates=covariates)
+        seen = frame if own is None else own.seen(frame)
+        explained = Beside(lines).explained(seen.adjustment)
+        return np.asarray((np.where(missing, 0.0, rows - seen.mean) - explained) / seen.scale)
 
-    def _explained(self, n: int, covariates: ArrayLike | None) -> Array | float:
-        """Return what covariates explain of n rows. Refuse if covariates are missing, or given but not needed."""
-        if self.coefficients is None or self.covariate_mean is None:
+    def _lines(self, n: int, covariates: ArrayLike | None) -> Array | None:
+        """Return the covariates of n rows. Refuse if covariates are missing, or given but not needed."""
+        if self.covariate_mean is None:
             if covariates is not None:
-                raise ValueError("Covariates are given, and the model took none out.")
-            return 0.0
+                raise ValueError("Covariates are given, and the model knows none.")
+            return None
         names = ", ".join(self.preparation.design.names)
         if covariates is None:
-            raise ValueError(f"The model took out {names}: new rows need these covariates too.")
+            raise ValueError(f"The model was adjusted for {names}: new rows need these covariates too.")
         lines = np.asarray(covariates, dtype=np.float64)
         if lines.shape != (n, len(self.covariate_mean)):
             shape = (n, len(self.covariate_mean))
             raise ValueError(f"The covariates must have the shape {shape} for {names}. Got {lines.shape} instead.")
         if self.preparation.centre == "site":
             lines = lines - lines.mean(axis=0)
-        return np.asarray((lines - self.covariate_mean) @ self.coefficients)
+        return lines
 
     def adjusted(self) -> list[str]:
         """Say what was adjusted for before the fit, and how much variance that removed; empty if nothing was."""
         how, taken = self.preparation, self.facts.get("covariate_variance", {})
         told = []
-        if how.design.terms:
+        if how.design.terms and not how.combat:
             shares = ", ".join(f"{term} {taken[term]:.1%}" for term in how.design.terms if term in taken)
             whole = f" Together they explain {taken['all']:.1%} of the variance; each beyond the others: {shares}."
             told.append(f"Taken out of the features: {', '.join(how.design.terms)}.{whole if taken else ''}")
         if how.centre == "site":
             spread = ", divided by its own spread" if how.scale == "site" else ""
             told.append(f"Each site's rows were seen about its own mean{spread}.")
+        if how.combat:
+            kept = f" What {', '.join(how.design.terms)} explain(s) was protected." if how.design.terms else ""
+            told.append(f"Each site's own shift and spread were taken out of its rows (ComBat).{kept}")
         if how.weighted:
             told.append("Rows counted as often as their weights say.")
         if how.equal_sites:
@@ -229,7 +285,7 @@ class SparsePCAModel(ScoresRows, Drawable):
             **{name: _plain(getattr(estimator, f"{name}_")) for name in BOUNDS if hasattr(estimator, f"{name}_")},
             **facts,
         }
-        adjustment = getattr(estimator, "adjustment_", None)
+        adjustment, reference = getattr(estimator, "adjustment_", None), getattr(estimator, "reference_", None)
         return cls(
             components=np.asarray(estimator.components_, dtype=np.float64),
             mean=np.asarray(estimator.mean_, dtype=np.float64),
@@ -245,6 +301,8 @@ class SparsePCAModel(ScoresRows, Drawable):
             facts=kept,
             covariate_mean=None if adjustment is None else adjustment.mean,
             coefficients=None if adjustment is None else adjustment.coefficients,
+            reference_mean=None if reference is None else reference.mean,
+            reference_spread=None if reference is None else reference.spread,
         )
 
     def to_estimator(self) -> Any:
@@ -274,9 +332,7 @@ class SparsePCAModel(ScoresRows, Drawable):
             setattr(estimator, f"{name}_", getattr(self, name))
         estimator.n_features_in_ = len(self.mean)
         estimator.preparation_ = self.preparation
-        estimator.adjustment_ = None
-        if self.coefficients is not None and self.covariate_mean is not None:
-            estimator.adjustment_ = Adjustment(self.covariate_mean, self.coefficients)
+        estimator.adjustment_, estimator.reference_ = self.adjustment, self.reference
         estimator.covariate_variance_ = dict(self.facts.get("covariate_variance", {}))
         estimator.weight_factor_ = float(self.facts.get("weight_factor", 1.0))
         if self.feature_names != tuple(f"x{j}" for j in range(len(self.mean))):
@@ -325,7 +381,7 @@ class SparsePCAModel(ScoresRows, Drawable):
                 stored[name] = _checksum((draft / f"{name}.npy").read_bytes())
             content = {
                 "format": FORMAT,
-                "format_version": PREPARED_VERSION if "preparation" in self.facts else FORMAT_VERSION,
+                "format_version": self._format_version,
                 "fedspca_version": __version__,
                 "arrays": stored,
                 **{name: getattr(self, name) for name in self.NUMBERS},
@@ -337,8 +393,15 @@ class SparsePCAModel(ScoresRows, Drawable):
             (draft / MANIFEST).write_text(text, encoding="ascii")
 
     @property
+    def _format_version(self) -> int:
+        if self.reference is not None:
+            return COMBAT_VERSION
+        return PREPARED_VERSION if "preparation" in self.facts else FORMAT_VERSION
+
+    @property
     def _stored(self) -> tuple[str, ...]:
-        return self.ARRAYS if self.coefficients is None else (*self.ARRAYS, *self.ADJUSTMENT)
+        adjustment = () if self.coefficients is None else self.ADJUSTMENT
+        return (*self.ARRAYS, *adjustment, *(() if self.reference_mean is None else self.REFERENCE))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -360,7 +423,7 @@ class SparsePCAModel(ScoresRows, Drawable):
     @classmethod
     def _loaded(cls, folder: Path) -> Self:
         content = _manifest(folder)
-        more = cls.ADJUSTMENT if "coefficients" in content["arrays"] else ()
+        more = [name for name in (*cls.ADJUSTMENT, *cls.REFERENCE) if name in content["arrays"]]
         arrays = {name: _stored_array(folder, name, content["arrays"].get(name)) for name in (*cls.ARRAYS, *more)}
         names = tuple(content["feature_names"])
         if not all(isinstance(name, str) for name in names) or not isinstance(content["facts"], dict):
@@ -368,9 +431,11 @@ class SparsePCAModel(ScoresRows, Drawable):
         r, d = arrays["components"].shape if arrays["components"].ndim == 2 else (0, 0)
         shapes = {"components": (r, d), "covariance": (r, r), "explained_variance": (r,)}
         shapes |= {"explained_variance_ratio": (r,), "mean": (d,), "scale": (d,), "missing_share": (d,)}
-        if more:
-            p = len(Preparation.of(content["facts"]["preparation"]).design.lines)
+        prepared = Preparation.of(content["facts"].get("preparation", {}))
+        if p := len(prepared.design.lines):
             shapes |= {"covariate_mean": (p,), "coefficients": (p, d)}
+        if prepared.combat:
+            shapes |= {"reference_mean": (d,), "reference_spread": (d,)}
         if len(names) != d or any(arrays[name].shape != shape for name, shape in shapes.items()):
             raise InvalidModel(f"{folder}: the arrays of this model do not fit together.")
         numbers = {name: content[name] for name in cls.NUMBERS}
@@ -400,11 +465,11 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise InvalidModel(f"{folder}: {MANIFEST} is damaged; it is not JSON.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InvalidModel(f"{folder}: {MANIFEST} was not written by fedspca.")
-    if content.get("format_version") not in (FORMAT_VERSION, PREPARED_VERSION):
+    if content.get("format_version") not in VERSIONS:
         raise InvalidModel(
             f"{folder}: the model has format {content.get('format_version')} (fedspca "
             f"{content.get('fedspca_version')}) and this is fedspca {__version__}, which reads format "
-            f"{PREPARED_VERSION} and older. Use the version that wrote it, or a newer one."
+            f"{max(VERSIONS)} and older. Use the version that wrote it, or a newer one."
         )
     checksum = content.pop("checksum", None)
     if checksum != _checksum(_canonical(content)):
@@ -444,7 +509,7 @@ def _preparation_facts(estimator: Any) -> dict[str, Any]:
     if how.plain:
         return {}
     settings = {
-        "adjust": list(how.design.terms),
+        "protect" if how.combat else "adjust": list(how.design.terms),
         "levels": {name: list(levels) for name, levels in how.design.levels.items()},
         "weight": "weight" if how.weighted else None,
         "site_weight": "equal" if how.equal_sites else "rows",

@@ -16,6 +16,12 @@ def test_version_and_help():
     assert "demo" in fedspca("--help").stdout
 
 
+def test_scale_takes_a_site_as_its_value_and_leaves_files_alone():
+    assert app._with_values(["fit", "--scale", "site", "a.csv"]) == ["fit", "--scale-by", "site", "a.csv"]
+    assert app._with_values(["fit", "--scale", "a.csv", "site"]) == ["fit", "--scale", "a.csv", "site"]
+    assert app._with_values(["--scale"]) == ["--scale"]
+
+
 def test_an_unknown_command_is_a_usage_error():
     result = fedspca("dance")
     assert result.returncode == 2

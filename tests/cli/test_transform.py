@@ -51,8 +51,23 @@ def test_new_rows_are_adjusted_with_the_coefficients_of_the_model(study):
     assert np.allclose(np.load(study / "scores.npy"), left / model.scale @ model.components.T, atol=1e-10)
     new.drop(columns="age").to_csv(study / "z.csv", index=False)
     ran = fedspca("transform", "adjusted", "z.csv", "-o", "other.npy")
-    assert (ran.code, "it lacks 'age', which the model took out" in ran.err) == (2, True)
+    assert (ran.code, "it lacks 'age', which the model was adjusted for" in ran.err) == (2, True)
     assert "explain" in fedspca("score", "adjusted", "y.csv").out
+
+
+def test_new_rows_of_a_known_site_are_harmonised_as_in_the_fit(study):
+    ran = fedspca(*FIT, "--centre", "combat", "-o", "own")
+    assert "taken out of its rows (ComBat)" in ran.out
+    assert fedspca("transform", "own", "north.csv", "-o", "whole.npy").code == 0
+    pd.read_csv(study / "north.csv")[:1].to_csv(study / "one.csv", index=False)
+    ran = fedspca("transform", "own", "one.csv", "-o", "one.npy")
+    assert (ran.code, "needs two rows" in ran.err) == (2, True)
+    assert "name its rows there with --site-rows" in " ".join(ran.err.split())
+    assert fedspca("transform", "own", "one.csv", "--site-rows", "north.csv", "-o", "one.npy").code == 0
+    assert np.allclose(np.load(study / "one.npy"), np.load(study / "whole.npy")[:1], atol=1e-10)
+    fedspca(*FIT, "-o", "joint")
+    ran = fedspca("score", "joint", "one.csv", "--site-rows", "north.csv")
+    assert (ran.code, "this one does not" in ran.err) == (2, True)
 
 
 def test_rows_of_a_site_are_seen_about_their_own_mean(study):

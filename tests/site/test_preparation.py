@@ -64,7 +64,7 @@ def test_a_design_that_makes_no_sense_is_refused(terms, levels, told):
 def test_a_spread_of_its_own_needs_a_mean_of_its_own():
     with pytest.raises(InvalidData, match="centre by site"):
         Preparation(scale="site")
-    with pytest.raises(InvalidData, match="centre must be joint or site"):
+    with pytest.raises(InvalidData, match="centre must be joint, site or combat"):
         Preparation(centre="home")
 
 

@@ -14,6 +14,7 @@ from fedspca.study.owner import SiteFolder
 from fedspca.study.run import lead, run_study
 from fedspca.study.simulation import endpoints, make_simulation
 from fedspca.study.words import in_words
+from helpers.combat import combat
 from helpers.letters import Troubled
 from helpers.studies import NAMES, SITES, approve, join, study, table, told
 
@@ -264,6 +265,19 @@ def test_masked_sites_go_by_their_own_means_and_count_alike(tmp_path):
     told = " ".join(in_words(folder.agreement(), "north"))
     assert "about its own mean and divided by its own spread" in told
     assert "Every site counts alike" in told
+
+
+def test_masked_sites_take_their_own_shift_and_spread_out(tmp_path):
+    folder, whole = adjusted_study(tmp_path, centre="combat", protect=("age",))
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    sites = np.repeat(SITES, 25)
+    pooled = combat(whole[NAMES].to_numpy(), sites, whole[["age"]].to_numpy())
+    here = ExactSPCA(2, n_nonzero=3, scale=True).fit(pooled)
+    assert np.allclose(model.components, here.components_, atol=1e-8)
+    assert np.allclose(model.explained_variance, here.explained_variance_, rtol=1e-8)
+    told = " ".join(in_words(folder.agreement(), "north"))
+    assert "taken out of its rows, shrunk over the features (ComBat)" in told
+    assert "harmonised: for each feature" in told
 
 
 def test_a_site_whose_covariates_are_not_as_agreed_tells_its_owner_alone(tmp_path, caplog):

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
 
@@ -64,12 +65,25 @@ def main(
     """Interpretable principal components of data that may not be pooled."""
 
 
+def _with_values(arguments: list[str]) -> list[str]:
+    """Return the arguments with ``--scale site`` as ``--scale-by site``.
+
+    ``--scale`` is a switch, and takes no value: a file that follows it must stay a file. No table is called just
+    "site" or "joint", so that these two words are told apart.
+    """
+    valued = [
+        at for at, pair in enumerate(pairwise(arguments)) if pair[0] == "--scale" and pair[1] in ("site", "joint")
+    ]
+    return ["--scale-by" if at in valued else argument for at, argument in enumerate(arguments)]
+
+
 def run(arguments: list[str] | None = None) -> None:
     """Run the command; a user's mistake ends in one paragraph and exit code 2, never in a traceback.
 
     With ``--json`` it is printed as JSON too, so that a script always has something to read.
     """
-    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
+    arguments = _with_values(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in arguments
     try:
         if as_json:
             sys.exit(app(arguments, standalone_mode=False))  # this function reports wrong options, not typer

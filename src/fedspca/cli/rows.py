@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 Id = Annotated[str | None, typer.Option("--id", help="A column that names rows, carried along.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="The encoding of text tables, if it is not found.")]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="The sign between values, if it is not found.")]
+SiteRows = Annotated[
+    Path | None,
+    typer.Option(
+        "--site-rows",
+        help="The rows with which this site took part in the fit. If the model goes by each site's own mean, or by "
+        "ComBat, these rows tell what to take out of the new ones; by default the new rows themselves do.",
+    ),
+]
 Decimal = Annotated[str | None, typer.Option("--decimal", help="The decimal sign of a text table, if it is not found.")]
 
 
@@ -28,23 +36,31 @@ class RowBlock(NamedTuple):
     beside: dict[str, Any]
 
 
-def row_blocks_for(model: "SparsePCAModel", path: Path, id: str | None, options: TextOptions) -> Iterator[RowBlock]:
-    """Go through a file's rows in the order of the model's features; other columns are named and left out."""
+def row_blocks_for(
+    model: "SparsePCAModel", path: Path, id: str | None, options: TextOptions, site_rows: Path | None = None
+) -> Iterator[RowBlock]:
+    """Go through a file's rows in the order of the model's features; other columns are named and left out.
+
+    ``site_rows`` is a file with the rows of the same site in the fit, if the model takes something of each site's own
+    out.
+    """
     import numpy as np
     import scipy.sparse as sp
 
     from fedspca.data.tables import feature_blocks
     from fedspca.data.transforms import transformed
 
-    if model.preparation.centre == "site":
-        yield from _whole(model, path, id, options)
+    if model.preparation.centre != "joint":
+        yield from _by_site(model, path, id, options, site_rows)
         return
+    if site_rows is not None:
+        raise ValueError("--site-rows is for models that go by each site's own mean, or by ComBat; this one does not.")
     table = open_table(path, options)
     features = model_features(model, table, path)
     covariates = model.preparation.design.names
     kinds = {column.name: column for column in table.columns}
     if lacking := [name for name in covariates if name not in kinds]:
-        raise ValueError(f"{path}: it lacks {listed(lacking)}, which the model took out: new rows need it too.")
+        raise ValueError(f"{path}: it lacks {listed(lacking)}, which the model was adjusted for: new rows need it too.")
     used = {*(feature.column for feature in features), *covariates, *((id,) if id else ())}
     others = [column.name for column in table.columns if column.name not in used]
     if others:
@@ -66,21 +82,35 @@ def row_blocks_for(model: "SparsePCAModel", path: Path, id: str | None, options:
         raise ValueError(f"{path}: the table has a header and no rows.")
 
 
-def _whole(model: "SparsePCAModel", path: Path, id: str | None, options: TextOptions) -> Iterator[RowBlock]:
-    """Return all rows at once: they are seen about their own mean, which needs them all."""
+def _by_site(
+    model: "SparsePCAModel", path: Path, id: str | None, options: TextOptions, site_rows: Path | None
+) -> Iterator[RowBlock]:
+    """Return all rows at once, with what their site takes out of them: finding that needs all rows."""
+    what = "its own shift and spread (ComBat)" if model.preparation.combat else "its own mean"
+    if site_rows is None:
+        notes().print(
+            f"Note: the model takes {what} out of each site's rows. {path} is taken as the rows of one site, and tells "
+            "what that is. If the site took part in the fit, name its rows there with --site-rows.",
+            soft_wrap=True,
+        )
+    rows = _whole(model, path, id, options)
+    known = rows if site_rows is None else _whole(model, site_rows, None, options)
+    own = model.own(known.rows, **known.beside)
+    yield RowBlock(rows.rows, rows.ids, {**rows.beside, "own": own})
+
+
+def _whole(model: "SparsePCAModel", path: Path, id: str | None, options: TextOptions) -> RowBlock:
+    """Return all rows of a file at once."""
     import numpy as np
 
     from fedspca.model import replace_preparation
 
-    parts = list(row_blocks_for(replace_preparation(model, centre="joint", scale_by="joint"), path, id, options))
+    simple = {"centre": "joint", "scale_by": "joint", "protect": [], "adjust": list(model.preparation.design.terms)}
+    parts = list(row_blocks_for(replace_preparation(model, **simple), path, id, options))
     rows = np.concatenate([part.rows for part in parts])
     ids = None if id is None else np.concatenate([part.ids for part in parts if part.ids is not None])
     covariates = [part.beside["covariates"] for part in parts if part.beside]
-    notes().print(
-        f"Note: the model goes by each site's own mean, so {path} is taken as the rows of one site, about theirs.",
-        soft_wrap=True,
-    )
-    yield RowBlock(rows, ids, {"covariates": np.concatenate(covariates)} if covariates else {})
+    return RowBlock(rows, ids, {"covariates": np.concatenate(covariates)} if covariates else {})
 
 
 def model_features(model: "SparsePCAModel", table: "Table", path: Path) -> list[Feature]:

@@ -9,7 +9,7 @@ import typer
 
 from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import console, print_json
-from fedspca.cli.rows import Decimal, Delimiter, Encoding, Id, RowBlock, row_blocks_for
+from fedspca.cli.rows import Decimal, Delimiter, Encoding, Id, RowBlock, SiteRows, row_blocks_for
 from fedspca.data.formats import TextOptions
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def score(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
+    site_rows: SiteRows = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -54,9 +55,8 @@ def score(
     limit = _limit(loaded, threshold, level) if anomaly else None
     if output is not None:
         check_output(output, force=force)
-    result = _score(
-        loaded, row_blocks_for(loaded, rows, id, TextOptions(encoding, delimiter, decimal)), limit, output, id
-    )
+    blocks = row_blocks_for(loaded, rows, id, TextOptions(encoding, delimiter, decimal), site_rows)
+    result = _score(loaded, blocks, limit, output, id)
     if as_json:
         print_json(result)
         return

@@ -7,7 +7,7 @@ import typer
 
 from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import console, print_json
-from fedspca.cli.rows import Decimal, Delimiter, Encoding, Id, row_blocks_for
+from fedspca.cli.rows import Decimal, Delimiter, Encoding, Id, SiteRows, row_blocks_for
 from fedspca.data.formats import TextOptions
 
 
@@ -19,6 +19,7 @@ def transform(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
+    site_rows: SiteRows = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -29,6 +30,8 @@ def transform(
       fedspca transform model new.csv -o scores.parquet
 
       fedspca transform model new.csv --id patient -o scores.csv
+
+      fedspca transform model new.csv --site-rows north.csv -o scores.csv
     """
     from fedspca.cli.write import TableWriter, check_output
     from fedspca.model import SparsePCAModel
@@ -38,7 +41,7 @@ def transform(
     names = [f"component {j + 1}" for j in range(loaded.n_components)]
     n_rows = 0
     with TableWriter(output, names, id) as writer:
-        for block in row_blocks_for(loaded, rows, id, TextOptions(encoding, delimiter, decimal)):
+        for block in row_blocks_for(loaded, rows, id, TextOptions(encoding, delimiter, decimal), site_rows):
             writer.add(loaded.transform(block.rows, **block.beside), block.ids)
             n_rows += len(block.rows)
     if as_json:

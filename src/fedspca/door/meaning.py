@@ -9,6 +9,7 @@ the agreement and earlier questions, never on rows. So a refusal reveals nothing
 - Rows are assigned to the folds of the agreement, by its seed, and in no other way.
 - A study has one frame: the means and scales of the first question that contains them, and the coefficients of the
   covariates, if the study adjusts for covariates.
+- Site effects (ComBat) are measured against one set of joint means and spreads.
 - Sites begin a consensus at a common point.
 - A release with noise is the one that the agreement states: its mechanism, clip, centre, scale and lengths.
 """
@@ -28,10 +29,13 @@ from fedspca.site.question import DEAL, ORTHONORMAL, SMALLEST, Query, not_orthon
 Array = NDArray[np.float64]
 Kept = Mapping[str, NDArray[Any]]
 
-ABOUT_MEANS = frozenset({"deviations", "covariate_moments", "residuals"})  # they contain means but no scales
+# they contain means but no scales
+ABOUT_MEANS = frozenset({"deviations", "covariate_moments", "residuals", "harmonised"})
 CONSENSUS = AVERAGED | {"curvature"}  # not sums over rows: even under masks they reveal single sites
 FRAMES = "study:frames"
 ADJUSTMENTS = "study:adjustments"
+REFERENCES = "study:references"
+BEFORE_COMBAT = frozenset({"moments", "deviations", "covariate_sums", "within_moments", "within_squares"})
 MEANS = "study:means"
 ERRORS_ASKED = "row errors asked"  # in this run
 SUBSPACES = "study:subspaces"  # the subspaces for which row errors were released
@@ -64,6 +68,7 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
         or _between_objection(agreement, query)
         or _directions_objection(query)
         or _adjustment_objection(agreement, query, kept)
+        or _reference_objection(agreement, query, kept)
         or _frame_objection(agreement, query, kept)
     )
 
@@ -76,6 +81,10 @@ def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
         before = kept.get(ADJUSTMENTS, np.zeros((0, *adjustment.shape)))
         if not any(_near(adjustment, known) for known in before):
             changed[ADJUSTMENTS] = np.concatenate([before, [adjustment]])
+    if (reference := _reference(query)) is not None:
+        known = kept.get(REFERENCES, np.zeros((0, *reference.shape)))
+        if not any(_near(reference, one) for one in known):
+            changed[REFERENCES] = np.concatenate([known, [reference]])
     if query.name in ABOUT_MEANS:
         means = kept.get(MEANS, np.zeros((0, d)))
         if not _known(query.arrays["mean"], means):
@@ -195,7 +204,7 @@ def _adjustment_objection(agreement: Agreement, query: Query, kept: Kept) -> str
     asked = [len(query.arrays[name]) for name in ("covariates", "covariate_mean") if name in query.arrays]
     if asked and asked[0] != lines:
         return f"it brings {asked[0]} column(s) of covariates, and the study that the owner approved has {lines}."
-    seen = ABOUT_MEANS | {"moments", "weighted_moments", "covariate_sums"}
+    seen = ABOUT_MEANS | {"moments", "weighted_moments", "covariate_sums", "within_moments"}
     if lines and query.name not in seen and "mean" in query.arrays and "coefficients" not in query.arrays:
         return "it takes no covariates out, and the study that the owner approved does."
     adjustment, before = _adjustment(query), kept.get(ADJUSTMENTS)
@@ -211,6 +220,30 @@ def _adjustment(query: Query) -> Array | None:
     if "coefficients" not in query.arrays:
         return None
     return np.hstack([query.arrays["covariate_mean"][:, None], query.arrays["coefficients"]])
+
+
+def _reference(query: Query) -> Array | None:
+    """Return what site effects are measured against as one array: the joint means, and the spreads within sites."""
+    if "reference_mean" not in query.arrays:
+        return None
+    return np.stack([query.arrays["reference_mean"], query.arrays["reference_spread"]])
+
+
+def _reference_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
+    """Return why site effects are not taken out as the agreement says, or None."""
+    combat = Preparation.of(agreement.fit).combat
+    reference, before = _reference(query), kept.get(REFERENCES)
+    if reference is None:
+        if combat and query.name not in BEFORE_COMBAT and "mean" in query.arrays:
+            return "it leaves the site's own shift and spread in the rows, and the study takes them out (ComBat)."
+        return None
+    if not combat:
+        return "it takes a site's own shift and spread out (ComBat), and the study that the owner approved does not."
+    if not (reference[1] >= 0).all():
+        return "reference_spread must not be negative."
+    if before is None or len(before) < _most_frames(agreement) or any(_near(reference, one) for one in before):
+        return None
+    return "other means and spreads were brought before to measure site effects against, and a study has one set."
 
 
 def _near(one: Array, other: Array) -> bool:

@@ -17,11 +17,11 @@ from fedspca.federation.base import preparation_of
 from fedspca.linalg.operators import Frame, filled
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.metrics import adjusted_variances, captured_variances
-from fedspca.site import InvalidData, Query, Site
+from fedspca.site import InvalidData, Site
 from fedspca.site.dask_rows import is_dask
 from fedspca.site.preparation import Preparation
 from fedspca.site.site import default_names
-from fedspca.solvers.asking import adjustment_arrays
+from fedspca.solvers.asking import about_the_mean
 from fedspca.solvers.deflation import captured_variance
 from fedspca.solvers.rounds import ProgressBar, Round, Rounds
 from fedspca.solvers.standardise import Moments, standardise
@@ -68,8 +68,9 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         sites: Any = None,
         covariates: Any = None,
         adjust: Sequence[str] | None = None,
+        protect: Sequence[str] | None = None,
         sample_weight: Any = None,
-        centre: Literal["joint", "site"] = "joint",
+        centre: Literal["joint", "site", "combat"] = "joint",
         scale_by: Literal["joint", "site"] = "joint",
         site_weight: Literal["rows", "equal"] = "rows",
     ) -> Self:
@@ -88,10 +89,14 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Variables to adjust the features for, such as age, sex or batch: numbers or categories.
         adjust : sequence of str, optional
             Which covariates to adjust for, with interactions as ``"age:sex"``; by default all, without interactions.
+        protect : sequence of str, optional
+            With ``centre="combat"``: which covariates to protect; by default all. What they explain stays in the rows.
         sample_weight : array-like of shape (n_samples,), optional
             How often each row counts. A weight of 3 is the same as three copies of the row.
-        centre : {"joint", "site"}, default="joint"
-            Whose mean is subtracted. With "site", all differences between the sites' means are removed.
+        centre : {"joint", "site", "combat"}, default="joint"
+            Whose mean is subtracted. With "site", all differences between the sites' means are removed. With "combat",
+            each site's own shift and spread are, shrunk over the features by empirical Bayes (ComBat), and what the
+            covariates explain is protected.
         scale_by : {"joint", "site"}, default="joint"
             Whose standard deviation divides the features: the joint one (only if ``scale``), or each site's own.
         site_weight : {"rows", "equal"}, default="rows"
@@ -102,7 +107,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self : object
             The fitted estimator.
         """
-        beside = RowsBeside(sites, covariates, adjust, sample_weight, centre, scale_by, site_weight)
+        beside = RowsBeside(sites, covariates, adjust, protect, sample_weight, centre, scale_by, site_weight)
         return self.fit_federation(self._local_federation(X, beside, reset=True))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
@@ -170,6 +175,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.n_samples_ = moments.n_rows
         self.preparation_ = preparation_of(rounds)
         self.adjustment_ = moments.adjustment
+        self.reference_ = moments.reference
         self.covariate_variance_ = dict(moments.taken)
         self.weight_factor_ = moments.factor
         self.total_variance_ = moments.total / (moments.n_rows - 1)
@@ -203,6 +209,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             adjustment=self.adjustment_,
             factor=self.weight_factor_,
             taken=self.covariate_variance_,
+            reference=self.reference_,
         )
 
     def _rounds(self, federation: Federation, history: Sequence[Round] = ()) -> tuple[Rounds, ProgressBar | None]:
@@ -264,7 +271,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         covariates : DataFrame or array-like of shape (n_samples, n_covariates), optional
             The covariates of these rows, if the fit adjusted for covariates.
         sites : array-like of shape (n_samples,), optional
-            The owner of each row, if the fit used each site's own mean; None treats all rows as one site's.
+            The owner of each row, if the fit used each site's own mean, or ComBat; None treats all rows as one site's.
 
         Returns
         -------
@@ -273,10 +280,15 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         check_is_fitted(self)
         rows = self._new_rows(X)
-        frame = Frame(self.mean_, self.scale_, nothing_removed(self.n_features_in_), self.adjustment_)
+        frame = self._frame()
         lines = encoded(self.preparation_, covariates, rows.shape[0])
         scores = score_rows(rows, frame, self.components_.T, lines, sites, self.preparation_)
         return scores.astype(rows.dtype, copy=False)
+
+    def _frame(self) -> Frame:
+        """The frame of the fit. Constant features stay in it: their weights are zero."""
+        removed = nothing_removed(self.n_features_in_)
+        return Frame(self.mean_, self.scale_, removed, self.adjustment_, self.reference_)
 
     def _new_rows(self, X: Any) -> Any:
         """Return new rows, prepared as in the fit: missing values, if allowed, are replaced by the mean."""
@@ -336,10 +348,9 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         lines = encoded(how, covariates, rows.shape[0])
         alike = Preparation(how.design, centre=how.centre, scale=how.scale)
         rounds = Rounds(LocalFederation([Site("rows to score", rows, preparation=alike, covariates=lines)]))
-        frame = Frame(self.mean_, self.scale_, nothing_removed(self.n_features_in_), self.adjustment_)
+        frame = self._frame()
         captured = captured_variance(rounds, frame, self.components_.T)
-        about = {"mean": self.mean_, **adjustment_arrays(self.adjustment_)}
-        squares = rounds.sum(Query("residuals" if self.adjustment_ else "deviations", about))["squares"]
+        squares = rounds.sum(about_the_mean(frame))["squares"]
         total = float(np.sum(squares / self.scale_**2))
         within = np.trace(np.linalg.solve(self.components_ @ self.components_.T, captured))
         return float(within / total) if total > 0 else 0.0

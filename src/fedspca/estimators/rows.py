@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.operators import Frame
 from fedspca.site import InvalidData, Site
-from fedspca.site.preparation import Design, Preparation, beside_rows, is_missing, level_text, own_view
+from fedspca.site.preparation import Design, Preparation, beside_rows, covariates_of, is_missing, level_text
+from fedspca.site.question import SiteData
 
 Array = NDArray[np.float64]
 
@@ -21,6 +22,7 @@ class RowsBeside:
     sites: Any = None
     covariates: Any = None
     adjust: Sequence[str] | None = None
+    protect: Sequence[str] | None = None
     sample_weight: Any = None
     centre: str = "joint"
     scale_by: str = "joint"
@@ -29,8 +31,9 @@ class RowsBeside:
     def __post_init__(self) -> None:
         if self.site_weight not in ("rows", "equal"):
             raise InvalidData(f"'site_weight' must be 'rows' or 'equal'. Got {self.site_weight!r} instead.")
-        if self.covariates is None and self.adjust is not None:
-            raise InvalidData("'adjust' names covariates, and no 'covariates' are given.")
+        for name in ("adjust", "protect"):
+            if self.covariates is None and getattr(self, name) is not None:
+                raise InvalidData(f"{name!r} names covariates, and no 'covariates' are given.")
 
     def make_sites(self, rows: Any, **shared: Any) -> list[Site]:
         """Return the sites that hold the rows."""
@@ -59,7 +62,9 @@ class RowsBeside:
         return found
 
     def _preparation(self, values: dict[str, Any]) -> Preparation:
-        terms = tuple(values) if self.adjust is None else tuple(self.adjust)
+        terms = covariates_of(self.centre, self.adjust or (), self.protect or ())
+        if self.adjust is None and self.protect is None:
+            terms = tuple(values)
         known = Design(terms)
         if unknown := [name for name in known.names if name not in values]:
             raise InvalidData(f"There is no covariate {unknown[0]!r}; there are {', '.join(map(repr, values))}.")
@@ -156,20 +161,19 @@ def score_rows(
 ) -> Array:
     """Scores of rows on loadings, in the frame of a fit, less what covariates explain; rows are not changed.
 
-    If the fit used each site's own mean and spread, new rows are centred and scaled by those of the new rows of each
-    site.
+    If the fit used each site's own mean and spread (its own shift and spread, with ComBat), those of the new rows of
+    each site are used.
     """
-    if preparation.centre != "site":
+    if preparation.centre == "joint":
         return _scores(rows, frame, loadings, lines)
     scores = np.empty((rows.shape[0], loadings.shape[1]))
-    alike = Preparation(preparation.design, centre="site", scale=preparation.scale)
+    alike = Preparation(preparation.design, centre=preparation.centre, scale=preparation.scale)
     for label, mine in owners(sites, rows.shape[0]):
         where = slice(None) if mine is None else mine
         here = rows if mine is None else rows_of(rows, mine)
         beside, _ = beside_rows(label, here.shape[0], None if lines is None else lines[where], None, alike)
-        own = own_view(here, beside, alike, missing=False)
-        assert own is not None
-        scores[where] = _scores(here, own.seen(frame), loadings, beside.covariates)
+        seen = SiteData(label, here, beside=beside, preparation=alike).raw(frame)
+        scores[where] = _scores(here, seen, loadings, beside.covariates)
     return scores
 
 

@@ -13,7 +13,7 @@ from fedspca.estimators.base import FederatedSparsePCA
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.site import Query, Site, SiteRefusal
-from fedspca.solvers.asking import adjustment_arrays, frame_arrays, gram_product
+from fedspca.solvers.asking import about_the_mean, frame_arrays, gram_product
 from fedspca.solvers.standardise import Moments
 from fedspca.solvers.warm_start import leading_subspace
 
@@ -85,7 +85,12 @@ def shares_between(federation: Federation, moments: Moments, *, scaled: bool) ->
 
 def _with_scores(product: Array, captured: Array, fitted: FederatedSparsePCA) -> list[list[float]]:
     """Return the correlation of every feature, whether or not it has a weight, with each score, by component."""
-    if fitted.spread_ is None or fitted.covariate_variance_ or fitted.weight_factor_ != 1:
+    if (
+        fitted.spread_ is None
+        or fitted.covariate_variance_
+        or fitted.reference_ is not None
+        or fitted.weight_factor_ != 1
+    ):
         return []  # the spread of what is left of a feature is not known
     counts = np.maximum(fitted.n_samples_ * (1 - fitted.missing_share_) - 1, 0)
     squares = fitted.spread_**2 * counts / fitted.scale_**2
@@ -98,8 +103,7 @@ def _shown_alone(site: Site, frame: Frame, basis: Array) -> dict[str, Any] | Non
     """Return how well the joint components fit one site, or None if its policy keeps that to itself."""
     try:
         captured = site.answer_alone(Query("captured_variance", {**frame_arrays(frame), "directions": basis}))
-        about = {"mean": frame.mean, **adjustment_arrays(frame.adjustment)}
-        squares = site.answer_alone(Query("residuals" if frame.adjustment else "deviations", about))["squares"]
+        squares = site.answer_alone(about_the_mean(frame))["squares"]
         counted = "moments" if site.preparation.counts_rows else "weighted_moments"
         rows = site.answer_alone(Query(counted))["rows"]
     except SiteRefusal:

@@ -22,7 +22,7 @@ from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
 from fedspca.site.preparation import Preparation, is_missing, level_text
 
-SHOWN_ALONE = frozenset({"captured_variance", "deviations", "moments", "residuals", "weighted_moments"})
+SHOWN_ALONE = frozenset({"captured_variance", "deviations", "harmonised", "moments", "residuals", "weighted_moments"})
 
 
 @dataclass(frozen=True)

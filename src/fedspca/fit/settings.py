@@ -148,9 +148,12 @@ class SolverSettings:
     adjust: tuple[str, ...] = setting(
         "adjust", "Columns to take out of the features, such as age or batch; age:sex is an interaction.", (), '["age"]'
     )
+    protect: tuple[str, ...] = setting(
+        "adjust", "With --centre combat: columns whose part of the features is to stay, such as age.", (), '["age"]'
+    )
     levels: Mapping[str, tuple[str, ...]] = setting(
         "adjust",
-        "The levels of columns of text in adjust, the one to compare with first; by default those in the files.",
+        "The levels of columns of text in adjust or protect, the one to compare with first; by default those found.",
         {},
         '{ sex = ["F", "M"] }',
     )
@@ -162,7 +165,10 @@ class SolverSettings:
         choices=("rows", "equal"),
     )
     centre: str = setting(
-        "adjust", "Whose mean is subtracted: joint, or site for each site's own.", "joint", choices=("joint", "site")
+        "adjust",
+        "Whose mean is subtracted: joint, site (each site's own), or combat (each site's shift and spread, shrunk).",
+        "joint",
+        choices=("joint", "site", "combat"),
     )
     scale_by: str = setting(
         "adjust",
@@ -233,8 +239,8 @@ class FitSettings(SolverSettings):
 
     @property
     def covariates(self) -> tuple[str, ...]:
-        """The columns that are taken out of the features."""
-        return tuple(dict.fromkeys(part for term in self.adjust for part in term.split(":")))
+        """The columns that are taken out of the features, or protected."""
+        return tuple(dict.fromkeys(part for term in (*self.adjust, *self.protect) for part in term.split(":")))
 
     def columns(self) -> Columns:
         """Return what each column is for."""

@@ -32,6 +32,18 @@ class Adjustment:
 
 
 @dataclass(frozen=True, eq=False)
+class Reference:
+    """What a site's own shift and spread are measured against: the joint mean (d), and the spread within sites (d)."""
+
+    mean: Array
+    spread: Array
+
+    def same_as(self, other: "Reference | None") -> bool:
+        """Whether another reference equals this one."""
+        return other is not None and np.array_equal(self.mean, other.mean) and np.array_equal(self.spread, other.spread)
+
+
+@dataclass(frozen=True, eq=False)
 class Beside:
     """Covariates (n × p) and weights (n) of rows, where there are any."""
 

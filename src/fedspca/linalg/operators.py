@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
-from fedspca.linalg.beside import NOTHING, Adjustment, Beside
+from fedspca.linalg.beside import NOTHING, Adjustment, Beside, Reference
 from fedspca.linalg.stiefel import project_out
 
 Array = NDArray[np.float64]
@@ -246,17 +246,20 @@ class Frame:
     """The coordinates of the rows: what is subtracted, what features are divided by, which directions are removed.
 
     An infinite scale leaves a feature out: the feature is then exactly zero in every row. An adjustment, the part that
-    covariates explain, is subtracted too.
+    covariates explain, is subtracted too. With a reference, each site first takes its own shift and spread out
+    (ComBat), and the adjustment is protected instead: it stays in the rows.
     """
 
     mean: Array
     scale: Array
     removed: Array
     adjustment: Adjustment | None = None
+    reference: Reference | None = None
 
     def without(self, directions: Array) -> "Frame":
         """Return the same frame with further orthonormal directions removed."""
-        return Frame(self.mean, self.scale, np.hstack([self.removed, directions]), self.adjustment)
+        removed = np.hstack([self.removed, directions])
+        return Frame(self.mean, self.scale, removed, self.adjustment, self.reference)
 
 
 class StandardisedRows:

@@ -87,7 +87,7 @@ class PAST(Literature):
         self._stream = w, p
         self.components_ = np.linalg.qr(w)[0].T
         self.mean_, self.scale_ = np.zeros(d), np.ones(d)
-        self.preparation_, self.adjustment_ = Preparation(), None
+        self.preparation_, self.adjustment_, self.reference_ = Preparation(), None, None
         self.n_components_ = r
         return self
 

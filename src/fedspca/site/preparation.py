@@ -17,6 +17,7 @@ from fedspca.site.errors import InvalidData
 
 Array = NDArray[np.float64]
 
+CENTRES = ("joint", "site", "combat")
 BETWEEN = ":"  # an interaction is written age:sex
 MOST_LINES = 10_000  # the most columns of a design; interactions of categories with many levels could have any number
 
@@ -160,8 +161,11 @@ class Preparation:
         Whether rows have weights.
     equal_sites : bool
         Whether all sites count equally, however many rows they have.
-    centre, scale : {"joint", "site"}
-        Whose mean is subtracted, and by whose standard deviation features are divided, if at all.
+    centre : {"joint", "site", "combat"}
+        Whose mean is subtracted. With "combat" each site's own shift and spread are taken out, shrunk over the
+        features, and the covariates of the design are protected: what they explain stays.
+    scale : {"joint", "site"}
+        By whose standard deviation features are divided, if at all.
     """
 
     design: Design = field(default_factory=Design)
@@ -171,9 +175,15 @@ class Preparation:
     scale: str = "joint"
 
     def __post_init__(self) -> None:
-        for name in ("centre", "scale"):
-            if getattr(self, name) not in ("joint", "site"):
-                raise InvalidData(f"{name} must be joint or site. Got {getattr(self, name)!r} instead.")
+        if self.centre not in CENTRES:
+            raise InvalidData(f"centre must be joint, site or combat. Got {self.centre!r} instead.")
+        if self.scale not in ("joint", "site"):
+            raise InvalidData(f"scale must be joint or site. Got {self.scale!r} instead.")
+        if self.centre == "combat" and not (self.scale == "joint" and self.counts_rows):
+            raise InvalidData(
+                "ComBat takes each site's spread out itself, and every row counts once. Use it without scale_by, "
+                "weight and site_weight."
+            )
         if self.scale == "site" and self.centre != "site":
             raise InvalidData("Features divided by a site's own spread need the site's own mean too: centre by site.")
 
@@ -181,8 +191,9 @@ class Preparation:
     def of(cls, settings: Mapping[str, Any]) -> "Preparation":
         """Return the preparation that settings ask for; settings that are not given have their defaults."""
         chosen = {**USUAL, **{name: value for name, value in settings.items() if name in USUAL}}
+        terms = covariates_of(chosen["centre"], chosen["adjust"], chosen["protect"])
         return cls(
-            Design(tuple(chosen["adjust"]), chosen["levels"] if chosen["adjust"] else {}),
+            Design(terms, chosen["levels"] if terms else {}),
             weighted=chosen["weight"] is not None,
             equal_sites=chosen["site_weight"] == "equal",
             centre=chosen["centre"],
@@ -195,6 +206,11 @@ class Preparation:
         return not (self.weighted or self.equal_sites)
 
     @property
+    def combat(self) -> bool:
+        """Whether each site's own shift and spread are taken out, shrunk over the features."""
+        return self.centre == "combat"
+
+    @property
     def plain(self) -> bool:
         """Whether rows are used unchanged."""
         return self == Preparation()
@@ -204,12 +220,25 @@ PLAIN = Preparation()
 # the settings that define a preparation, and their defaults
 USUAL: Mapping[str, Any] = {
     "adjust": (),
+    "protect": (),
     "levels": {},
     "weight": None,
     "site_weight": "rows",
     "centre": "joint",
     "scale_by": "joint",
 }
+
+
+def covariates_of(centre: str, adjust: Sequence[str], protect: Sequence[str]) -> tuple[str, ...]:
+    """Return the covariates that are needed: those taken out, or with ComBat those protected."""
+    if adjust and centre == "combat":
+        raise InvalidData(
+            "ComBat protects covariates, and takes none out: name them in protect rather than in adjust. To take "
+            "covariates out with the sites' means, use centre='site'."
+        )
+    if protect and centre != "combat":
+        raise InvalidData("Covariates are protected from ComBat only: add centre='combat' (--centre combat).")
+    return tuple(protect or adjust)
 
 
 def unusual(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,7 +250,8 @@ def unusual(settings: Mapping[str, Any]) -> dict[str, Any]:
 def columns_beside(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the columns of a table that are covariates or weights, and therefore not features."""
     weight = settings.get("weight")
-    return (*Design(tuple(settings.get("adjust", ()))).names, *((weight,) if weight is not None else ()))
+    terms = (*settings.get("adjust", ()), *settings.get("protect", ()))
+    return (*Design(tuple(dict.fromkeys(terms))).names, *((weight,) if weight is not None else ()))
 
 
 @dataclass(frozen=True, eq=False)

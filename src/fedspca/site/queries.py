@@ -32,7 +32,7 @@ from fedspca.dp.noise import (
     noised,
     packed,
 )
-from fedspca.linalg.beside import Adjustment
+from fedspca.linalg.beside import Adjustment, Reference
 from fedspca.linalg.line_search import LineSearch
 from fedspca.linalg.operators import (
     COLUMNS_OF_CONSENSUS,
@@ -66,7 +66,14 @@ CURVATURE_POWER = 16  # the power mean of the sites' curvatures is within K^(1/1
 
 
 def _frame(query: Query) -> Frame:
-    return Frame(query.arrays["mean"], query.arrays["scale"], query.arrays["removed"], _adjustment(query))
+    arrays = query.arrays
+    return Frame(arrays["mean"], arrays["scale"], arrays["removed"], _adjustment(query), _reference(query))
+
+
+def _reference(query: Query) -> Reference | None:
+    if "reference_mean" not in query.arrays:
+        return None
+    return Reference(query.arrays["reference_mean"], query.arrays["reference_spread"])
 
 
 def _adjustment(query: Query) -> Adjustment | None:
@@ -78,7 +85,7 @@ def _adjustment(query: Query) -> Adjustment | None:
 def _about(data: SiteData, query: Query) -> tuple[Frame, Array]:
     """Return the frame of the raw rows for a question that names only means, and the site's own spread."""
     mean = query.arrays["mean"]
-    frame = Frame(mean, np.ones(len(mean)), np.zeros((len(mean), 0)), _adjustment(query))
+    frame = Frame(mean, np.ones(len(mean)), np.zeros((len(mean), 0)), _adjustment(query), _reference(query))
     return data.raw(frame), np.ones(len(mean)) if data.own is None else data.own.scale
 
 
@@ -147,6 +154,40 @@ def covariate_moments(data: SiteData, state: State, query: Query) -> tuple[State
     about = query.arrays["covariate_mean"]
     inner, cross = covariate_products(data.rows, frame.mean, about, missing=data.missing, beside=data.beside)
     return state, {"inner": inner, "cross": cross / spread}
+
+
+def within_moments(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """(C − c̄)ᵀ(C − c̄) and (C − c̄)ᵀ(X − x̄), about this site's own means."""
+    covariates = _covariates(data, query)
+    inner, cross = covariate_products(
+        data.rows, _own_mean(data), covariates.mean(axis=0), missing=False, beside=data.beside
+    )
+    return state, {"inner": inner, "cross": cross}
+
+
+def within_squares(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Σe² by feature, where e = x − x̄ − (c − c̄)B about this site's own means, and 1 if it has one value here."""
+    mean, adjustment = _own_mean(data), _adjustment(query)
+    if adjustment is not None:
+        adjustment = Adjustment(_covariates(data, query).mean(axis=0), adjustment.coefficients)
+    offsets, squares = deviations_from(data.rows, mean, beside=data.beside, adjustment=adjustment)
+    squares = np.maximum(squares - offsets**2 / data.rows.shape[0], 0.0)
+    flat = squares <= data.rows.shape[0] * (2 * np.finfo(float).eps * np.abs(mean)) ** 2
+    return state, {"squares": squares, "constant": flat.astype(np.float64)}
+
+
+def _own_mean(data: SiteData) -> Array:
+    """Return the mean of this site's rows, with the rounding error of the sum removed."""
+    n = data.rows.shape[0]
+    mean = column_sums(data.rows) / n
+    return np.asarray(mean + deviations_from(data.rows, mean)[0] / n)
+
+
+def harmonised(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Σ(x − μ) and Σ(x − μ)² by feature, of rows whose site effect is taken out (ComBat)."""
+    frame, _ = _about(data, query)
+    offsets, squares = deviations_from(data.rows, frame.mean, beside=data.beside, adjustment=frame.adjustment)
+    return state, {"offsets": offsets / frame.scale, "squares": squares / frame.scale**2}
 
 
 def _covariates(data: SiteData, query: Query) -> Array:
@@ -370,10 +411,12 @@ def _squares(query: Query) -> float:
 PRECISIONS = frozenset({"float64", "float32"})
 FRAME: Mapping[str, Shape] = {"mean": ("d",), "scale": ("d",), "removed": ("d", "q")}
 ADJUSTMENT: Mapping[str, Shape] = {"covariate_mean": ("p",), "coefficients": ("p", "d")}
+REFERENCE: Mapping[str, Shape] = {"reference_mean": ("d",), "reference_spread": ("d",)}
+SEEN: Mapping[str, Shape] = {**ADJUSTMENT, **REFERENCE}
 STATED: Mapping[str, Shape] = {"centre": ("d",), "scale": ("d",)}
 NOISE: Mapping[str, type | frozenset[str]] = {"sigma": float, "grid": int, "among": int}
 CLIPPED: Mapping[str, type | frozenset[str]] = {**NOISE, "clip": float}
-CONSENSUS_OPTIONAL: Mapping[str, Shape] = {**FRAME, **ADJUSTMENT, "start": ("d", "r")}
+CONSENSUS_OPTIONAL: Mapping[str, Shape] = {**FRAME, **SEEN, "start": ("d", "r")}
 CONSENSUS_TERMS: Mapping[str, Shape] = {
     "consensus": ("d", "r"),
     "gap": (),
@@ -427,19 +470,40 @@ QUERIES: Mapping[str, Question] = {
         terms={"offsets": ("d",), "squares": ("d",)},
         arrays={"mean": ("d",), **ADJUSTMENT},
     ),
+    "within_moments": Question(
+        within_moments,
+        "the covariances (times n) of the covariates with each other and with every feature, within sites",
+        terms={"inner": ("p", "p"), "cross": ("p", "d")},
+        arrays={"covariates": ("p",)},
+    ),
+    "within_squares": Question(
+        within_squares,
+        "for each feature the sum of squares about the sites' own means, less what the covariates explain, and at how "
+        "many sites it has one value",
+        terms={"squares": ("d",), "constant": ("d",)},
+        optional=ADJUSTMENT,
+    ),
+    "harmonised": Question(
+        harmonised,
+        "for each feature the sum and the sum of squares of its values after the site's own shift and spread are taken "
+        "out",
+        terms={"offsets": ("d",), "squares": ("d",)},
+        arrays={"mean": ("d",), **REFERENCE},
+        optional=ADJUSTMENT,
+    ),
     "between_sites": Question(
         between_sites,
         "for each feature what lies between the sites' means and within the sites, as sums over all sites",
         terms={"sums": ("d",), "between": ("d",), "within": ("d",), "left": ("d",)},
         arrays=FRAME,
-        optional=ADJUSTMENT,
+        optional=SEEN,
     ),
     "gram_product": Question(
         gram_product,
         "the covariance (times n) applied to the directions asked, d numbers a direction",
         terms={"product": ("d", "m")},
         arrays={**FRAME, "directions": ("d", "m")},
-        optional=ADJUSTMENT,
+        optional=SEEN,
         scalars={"precision": PRECISIONS},
         additive=True,
     ),
@@ -448,7 +512,7 @@ QUERIES: Mapping[str, Question] = {
         "the covariance (times n) applied to random directions, d numbers a direction",
         terms={"product": ("d", "m")},
         arrays=FRAME,
-        optional=ADJUSTMENT,
+        optional=SEEN,
         scalars={"seed": int, "columns": int, "precision": PRECISIONS},
         additive=True,
     ),
@@ -457,7 +521,7 @@ QUERIES: Mapping[str, Question] = {
         "the whole covariance (times n), d(d + 1)/2 numbers: as much as d rounds of products would release",
         terms={"gram": ("packed",)},
         arrays=FRAME,
-        optional=ADJUSTMENT,
+        optional=SEEN,
         scalars={"precision": PRECISIONS},
         additive=True,
     ),
@@ -474,7 +538,7 @@ QUERIES: Mapping[str, Question] = {
         "the covariances (times n) between the scores on the directions asked, r × r numbers",
         terms={"captured": ("r", "r")},
         arrays={**FRAME, "directions": ("d", "r")},
-        optional=ADJUSTMENT,
+        optional=SEEN,
         additive=True,
     ),
     "row_errors": Question(
@@ -482,7 +546,7 @@ QUERIES: Mapping[str, Question] = {
         "the sum of the rows' squared reconstruction errors and of their squares, two numbers",
         terms={"errors": (), "squares": ()},
         arrays={**FRAME, "directions": ("d", "r")},
-        optional=ADJUSTMENT,
+        optional=SEEN,
         orthonormal=True,
     ),
     "curvature": Question(
@@ -490,7 +554,7 @@ QUERIES: Mapping[str, Question] = {
         "a high power of the largest eigenvalue of the covariance (times n), one number",
         terms={"curvature": ()},
         arrays=FRAME,
-        optional=ADJUSTMENT,
+        optional=SEEN,
         scalars={"reference": float},
     ),
     "faspca_step": Question(

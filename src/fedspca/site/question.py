@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Cost
-from fedspca.linalg.beside import NOTHING, Beside
+from fedspca.linalg.beside import NOTHING, Adjustment, Beside, Reference
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, AnyRows, DeflatedRows, Frame, StandardisedRows, all_finite
 from fedspca.linalg.stiefel import orthonormality_error
 from fedspca.linalg.symmetric import packed_size
 from fedspca.site.consensus import ConsensusState
 from fedspca.site.errors import InvalidQuery
+from fedspca.site.harmony import Harmony, harmony_of
 from fedspca.site.preparation import PLAIN, Own, Preparation, own_view
 
 Array = NDArray[np.float64]
@@ -94,6 +95,7 @@ class SiteData:
         self.weight = float(rows.shape[0]) if weight is None else weight
         self.preparation = preparation
         self.own: Own | None = own_view(rows, beside, preparation, missing=missing)
+        self._harmony: Harmony | None = None
         self._last: tuple[Frame, StandardisedRows] | None = None
 
     def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
@@ -108,7 +110,16 @@ class SiteData:
 
     def raw(self, frame: Frame) -> Frame:
         """Return the frame in terms of the raw rows: the site's own mean and spread, if used, come first."""
+        if frame.reference is not None:
+            return self.harmony(frame.reference, frame.adjustment).seen(frame)
         return frame if self.own is None else self.own.seen(frame)
+
+    def harmony(self, reference: Reference, protected: Adjustment | None) -> Harmony:
+        """Return the site's shift and spread relative to all sites; the last one is kept."""
+        last = self._harmony
+        if last is None or not last.reference.same_as(reference) or not _same_adjustment(last.adjustment, protected):
+            self._harmony = last = harmony_of(self.rows, self.beside, reference, protected)
+        return last
 
     def _operator(self, frame: Frame) -> StandardisedRows:
         return StandardisedRows(
@@ -124,7 +135,13 @@ class SiteData:
 def _same_view(one: Frame, other: Frame) -> bool:
     if not (_same(one.mean, other.mean) and _same(one.scale, other.scale)):
         return False
-    return one.adjustment.same_as(other.adjustment) if one.adjustment is not None else other.adjustment is None
+    if not _same_adjustment(one.adjustment, other.adjustment):
+        return False
+    return one.reference.same_as(other.reference) if one.reference is not None else other.reference is None
+
+
+def _same_adjustment(one: Adjustment | None, other: Adjustment | None) -> bool:
+    return one.same_as(other) if one is not None else other is None
 
 
 def not_orthonormal(name: str, columns: Array) -> str | None:

@@ -83,7 +83,7 @@ class Site:
         self.feature_names = _checked_names(self.name, feature_names, rows.shape[1])
         missing = _check_values(self.name, rows, self.feature_names, allow_missing=allow_missing)
         self.preparation = preparation
-        _check_design(self.name, self.feature_names, rows, preparation)
+        _check_design(self.name, self.feature_names, rows, preparation, missing=missing)
         beside, weight = beside_rows(f"Site {self.name!r}", rows.shape[0], covariates, weights, preparation)
         self._data = SiteData(self.name, rows, missing=missing, beside=beside, weight=weight, preparation=preparation)
         self._state: State = None
@@ -140,7 +140,7 @@ class Site:
         d, arrays = self.n_features, query.arrays
         if "mean" not in arrays:
             return False
-        taken = np.abs(arrays["mean"])
+        taken = np.maximum(np.abs(arrays["mean"]), np.abs(arrays.get("reference_mean", 0.0)))
         if "covariate_mean" in arrays:
             about = np.abs(arrays["covariate_mean"])
             reach = about + np.sqrt(self.totals[2, d : d + len(about)])
@@ -215,12 +215,17 @@ class Site:
             self._state, self._answered = restore(arrays)
 
 
-def _check_design(site: str, names: tuple[str, ...], rows: AnyRows, preparation: Preparation) -> None:
-    """Refuse a covariate that is also a feature (no variance would remain), and covariates for rows on a cluster."""
+def _check_design(site: str, names: tuple[str, ...], rows: AnyRows, preparation: Preparation, *, missing: bool) -> None:
+    """Refuse a covariate that is also a feature, covariates for rows on a cluster, and ComBat without every value."""
     if both := sorted(set(preparation.design.names) & set(names)):
         raise InvalidData(
-            f"Site {site!r}: {both[0]!r} is a covariate that is taken out, and also a feature. "
+            f"Site {site!r}: {both[0]!r} is a covariate that is {'protected' if preparation.combat else 'taken out'}, "
+            "and also a feature. "
             "Leave it out of the features."
+        )
+    if preparation.combat and missing:
+        raise InvalidData(
+            f"Site {site!r}: ComBat needs every value, and some are missing. Fill them in first, or use centre='site'."
         )
     if isinstance(rows, RemoteRows) and (preparation.design.terms or not preparation.counts_rows):
         raise InvalidData(f"Site {site!r}: covariates and weights need rows in this process, not on a Dask cluster.")

@@ -64,13 +64,13 @@ def regress(federation: Federation, preparation: Preparation, mean: Array, weigh
     design = preparation.design
     names = [line.name for line in design.lines]
     first = federation.sum(Query("covariate_sums", {"covariates": np.zeros(len(names))}))
-    _tell_single(names, first["varying"], federation.n_sites)
+    tell_single(names, first["varying"], federation.n_sites)
     about = first["sums"] / weight
     second = federation.sum(Query("covariate_moments", {"mean": mean, "covariate_mean": about}))
     inner, cross = 0.5 * (second["inner"] + second["inner"].T), second["cross"]
-    _check_independent(names, inner, about, weight, preparation)
-    spread = np.sqrt(np.diag(inner))
-    inverse = np.linalg.inv(inner / np.outer(spread, spread)) / np.outer(spread, spread)
+    where = "at each site" if preparation.centre == "site" else "in every row of every site"
+    check_independent(names, inner, about, weight, where)
+    inverse = least_squares(inner)
     adjustment = Adjustment(about, inverse @ cross)
     third = federation.sum(Query("residuals", {"mean": mean, **adjustment_arrays(adjustment)}))
     left = np.where(third["squares"] <= EXPLAINED * squares, 0.0, third["squares"])
@@ -87,7 +87,8 @@ def extra_squares(design: Design, coefficients: Array, inverse: Array) -> dict[s
     return found
 
 
-def _tell_single(names: Sequence[str], varying: Array, n_sites: int) -> None:
+def tell_single(names: Sequence[str], varying: Array, n_sites: int) -> None:
+    """Warn about covariates that vary at one site only."""
     single = [name for name, count in zip(names, varying, strict=True) if round(count) == 1]
     if single and n_sites > 1:
         warn_caller(
@@ -97,9 +98,14 @@ def _tell_single(names: Sequence[str], varying: Array, n_sites: int) -> None:
         )
 
 
-def _check_independent(names: Sequence[str], inner: Array, about: Array, rows: float, how: Preparation) -> None:
+def least_squares(inner: Array) -> Array:
+    """(CᵀC)⁻¹ from CᵀC, whose diagonal is made 1 first: units of covariates differ."""
+    spread = np.sqrt(np.diag(inner))
+    return np.asarray(np.linalg.inv(inner / np.outer(spread, spread)) / np.outer(spread, spread))
+
+
+def check_independent(names: Sequence[str], inner: Array, about: Array, rows: float, where: str) -> None:
     """Raise :class:`InvalidData` that names a covariate that is constant, or that those before it determine."""
-    where = "at each site" if how.centre == "site" else "in every row of every site"
     noise = rows * (8 * np.finfo(float).eps * np.abs(about)) ** 2
     if (flat := np.flatnonzero(np.diag(inner) <= noise)).size:
         raise InvalidData(f"The covariate {names[flat[0]]!r} has one value {where}: it explains nothing. Leave it out.")

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from fedspca._callers import warn_caller
 from fedspca.federation.base import Federation, preparation_of
-from fedspca.linalg.beside import Adjustment
+from fedspca.linalg.beside import Adjustment, Reference
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.site.errors import InvalidData
 from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query
 from fedspca.solvers.adjust import Regression, regress
+from fedspca.solvers.harmonise import Harmonised, harmonise
 
 Array = NDArray[np.float64]
 
@@ -50,6 +51,8 @@ class Moments:
         The joint standard deviation, whether or not features are divided by it; None where it was not kept.
     adjustment : Adjustment or None
         What covariates explain.
+    reference : Reference or None
+        What sites measure their own shift and spread against, if these are taken out (ComBat).
     factor : float
         A row's weight at its site is multiplied by this. It is not 1 if all sites count equally: then the weights of
         each site sum to one.
@@ -67,12 +70,13 @@ class Moments:
     adjustment: Adjustment | None = None
     factor: float = 1.0
     taken: Mapping[str, float] = field(default_factory=dict)
+    reference: Reference | None = None
 
     @property
     def frame(self) -> Frame:
         """The frame in which rows are centred and scaled by these moments, constant features left out."""
         scale = np.where(self.constant, np.inf, self.scale / np.sqrt(self.factor))
-        return Frame(self.mean, scale, nothing_removed(len(self.mean)), self.adjustment)
+        return Frame(self.mean, scale, nothing_removed(len(self.mean)), self.adjustment, self.reference)
 
     @property
     def rank_bound(self) -> int:
@@ -96,7 +100,7 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
     Squares are summed about the joint mean, in a second sum: Σx² alone would lose its digits where means are large.
     A missing value is replaced by the joint mean, so that it adds nothing; a feature that lacks more than the share
     ``max_missing`` of its values is refused. Covariates, if there are any, take three more sums, and the spread is then
-    that of the residuals.
+    that of the residuals. ComBat takes two more sums, or four, and mean and spread are those of the harmonised rows.
     """
     preparation = preparation_of(federation)
     scale = scale and preparation.scale == "joint"  # with "site", each site divides by its own spread
@@ -113,9 +117,12 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
     mean = mean + left
     _tell_constant(federation.feature_names, constant)
     squares = np.where(constant, 0.0, squares)
-    regression = None
+    regression, harmonised = None, None
     before = squares
-    if preparation.design.terms:
+    if preparation.combat:
+        harmonised = harmonise(federation, preparation, mean, used)
+        mean, squares = harmonised.mean, np.where(constant, 0.0, harmonised.squares)
+    elif preparation.design.terms:
         regression = regress(federation, preparation, mean, used, squares)
         squares = np.where(constant, 0.0, regression.squares)
         _tell_explained(federation.feature_names, (squares == 0) & ~constant)
@@ -136,10 +143,18 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
         constant,
         missing,
         spread,
-        None if regression is None else regression.adjustment,
+        _adjustment(regression, harmonised),
         factor,
         {} if regression is None else _taken(regression, before, scale=scale),
+        None if harmonised is None else harmonised.reference,
     )
+
+
+def _adjustment(regression: Regression | None, harmonised: Harmonised | None) -> Adjustment | None:
+    """Return the covariates' part: what is taken out, or with ComBat what is protected."""
+    if regression is not None:
+        return regression.adjustment
+    return None if harmonised is None else harmonised.adjustment
 
 
 def first_sums(federation: Federation, preparation: Preparation) -> First:

@@ -306,7 +306,9 @@ class SiteFolder:
 def _asked(data: FitSettings, agreement: Agreement) -> FitSettings:
     """Return where the data are, with the columns that a study takes as features, covariates and weight."""
     beside = {
-        name: agreement.fit[name] for name in ("adjust", "levels", "weight", "transform") if name in agreement.fit
+        name: agreement.fit[name]
+        for name in ("adjust", "protect", "levels", "weight", "transform")
+        if name in agreement.fit
     }
     return replace(data, features=agreement.features, exclude=(), **beside)
 

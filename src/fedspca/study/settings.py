@@ -23,6 +23,8 @@ QUESTIONS = {
     "fsspca": ("gram_product", "gram_sketch", "curvature", "fsspca_step"),
 }
 CONSENSUS = ("faspca", "fsspca")
+WITHIN = ("covariate_sums", "within_moments")
+COMBAT = ("within_squares", "harmonised")
 COVARIATES = ("covariate_sums", "covariate_moments", "residuals")
 ALWAYS = ("moments", "deviations", "captured_variance", "row_errors")
 
@@ -168,6 +170,8 @@ class StudySettings(SolverSettings):
         weighted = self.weight is not None or self.site_weight != "rows"
         return {
             *(COVARIATES if self.adjust else ()),
+            *(WITHIN if self.protect else ()),
+            *(COMBAT if self.centre == "combat" else ()),
             *(("weighted_moments",) if weighted else ()),
             *(("between_sites",) if self.between_sites else ()),
         }

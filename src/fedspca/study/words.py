@@ -63,6 +63,12 @@ def preparation_in_words(fit: Mapping[str, Any]) -> list[str]:
     if fit.get("centre") == "site":
         spread = " and divided by its own spread" if fit.get("scale_by") == "site" else ""
         told.append(f"Each site's rows are seen about its own mean{spread}, which stay here.")
+    if fit.get("centre") == "combat":
+        kept = f" What {', '.join(fit['protect'])} explain(s) of the features stays." if fit.get("protect") else ""
+        told.append(
+            "Each site's own shift and spread are taken out of its rows, shrunk over the features (ComBat). Both stay "
+            f"here.{kept}"
+        )
     return told
 
 
