@@ -406,7 +406,7 @@ def test_an_adjusted_model_is_kept_and_used_with_its_covariates(tmp_path):
             model.transform(x, covariates=lines[:3])
     plain = SparsePCAModel.from_estimator(ExactSPCA(2, n_nonzero=2).fit(x))
     assert plain.adjusted() == []
-    with pytest.raises(ValueError, match="took none out"):
+    with pytest.raises(ValueError, match="the model knows none"):
         plain.transform(x, covariates=lines)
 
 
