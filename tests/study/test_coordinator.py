@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,8 +8,8 @@ import pytest
 from fedspca import SchemaMismatch
 from fedspca.federation import FederationError
 from fedspca.study.coordinator import StudyFolder
-from fedspca.study.run import run_study
-from helpers.studies import NAMES, SITES, approve, join, study
+from fedspca.study.run import lead, run_study
+from helpers.studies import NAMES, SITES, approve, join, study, told
 
 
 def test_changed_terms_ask_for_approval_again(between):
@@ -29,3 +32,24 @@ def test_a_schema_that_differs_is_named(files):
     settings = folder.path / "study.toml"
     settings.write_text(settings.read_text().replace("common = false", "common = true"))
     assert folder.agreement().features == tuple(NAMES[:5])
+
+
+def test_settings_that_no_solver_accepts_are_refused_before_a_site_is_asked(between):
+    folder, _, _ = between
+    settings = folder.path / "study.toml"
+    settings.write_text(settings.read_text().replace("nonzero = 3", "nonzero = 3\nlam = 5.0"))
+    assert folder.agreement().fit["lam"] == 5.0  # commands that only look do not check it
+    with pytest.raises(ValueError, match=r"study\.toml: Sparsity is asked for in more than one way"):
+        lead(folder.path, "status", lambda *_: pytest.fail("a site was asked"))
+    assert "more than one way" in told(folder, "failed")[-1]["error"]
+    settings.write_text(settings.read_text().replace('solver = "exact"', 'solver = "exakt"'))
+    with pytest.raises(ValueError, match="no solver 'exakt'"):
+        folder.agreement()
+
+
+def test_the_agreement_is_made_without_slow_imports(between):
+    code = "import sys; from pathlib import Path; from fedspca.study.coordinator import StudyFolder; "
+    code += f"StudyFolder(Path({str(between[0].path)!r})).agreement(); "
+    code += "print([m for m in ('sklearn', 'scipy.optimize', 'pandas', 'flwr') if m in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "[]\n"

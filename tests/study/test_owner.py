@@ -53,6 +53,8 @@ def test_an_owner_is_warned_of_a_unit_that_is_not_the_others(between):
     assert "larger here" in told["north"][0]
     ran = fedspca("site", "status", "--site", sites["north"].path)
     assert "CAUTION: 'f3'" in ran.out
+    sites["north"].leave()
+    assert sites["north"].cautions() == []  # of a study that the site has left
 
 
 def test_a_command_that_asks_how_a_site_is_does_not_wait_for_scikit_learn():

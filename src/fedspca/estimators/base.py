@@ -137,12 +137,17 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self : object
             The fitted estimator.
         """
+        self._fit(federation)
+        return self
+
+    def _fit(self, federation: Federation) -> Array | None:
+        """Fit, and return S if it was asked for as a whole."""
         with self._asking(federation) as rounds:
             moments = self._moments(rounds)
             self._check_n_components(self.n_components, moments)
             found = self._solve(rounds, moments, self.n_components, self._generator())
             self._set_fitted(rounds, moments, found)
-        return self
+        return None
 
     @contextmanager
     def _asking(self, federation: Federation) -> Iterator[Rounds]:

@@ -283,8 +283,7 @@ class ExactSPCA(FederatedSparsePCA):
         self._fit(federation, Course(state, on_state))
         return self
 
-    def _fit(self, federation: Federation, course: Course) -> Array | None:
-        """Fit, and return S if it was asked for as a whole."""
+    def _fit(self, federation: Federation, course: Course = Course()) -> Array | None:
         if self._auto("n_components") or self._auto("n_nonzero"):
             return self._fit_chosen(federation, course)
         folded = None
@@ -681,7 +680,7 @@ class ExactSPCA(FederatedSparsePCA):
         estimators = [self._with(name, setting) for setting in grid]
         problems = [estimator._problem() for estimator in estimators]
         first = estimators[0]
-        matrix = first._fit(federation, Course())  # if S is known, all points are solved on it
+        matrix = first._fit(federation)  # if S is known, all points are solved on it
         for fitted in [key for key in vars(first) if key.endswith("_")]:
             setattr(self, fitted, getattr(first, fitted))
         moments, state = first.state_.moments, first.state_.loop

@@ -122,8 +122,9 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             The sites.
         """
         self._validate_params()
-        estimator = self._estimator(len(federation.feature_names)).fit_federation(federation)
-        judgement = judge(federation, (), estimator)
+        estimator = self._estimator(len(federation.feature_names))
+        gram = estimator._fit(federation)
+        judgement = judge(federation, (), estimator, gram=gram)
         self.model_ = SparsePCAModel.from_estimator(estimator, covariance=judgement.covariance, **judgement.facts)
         self.n_features_in_ = len(self.model_.mean)
         self.offset_ = self.model_.threshold(self.level)

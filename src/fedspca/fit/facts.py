@@ -14,8 +14,9 @@ from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.site import Query, Site, SiteRefusal
 from fedspca.solvers.asking import about_the_mean, frame_arrays, gram_product
+from fedspca.solvers.exact.whole import leading
 from fedspca.solvers.standardise import Moments
-from fedspca.solvers.warm_start import leading_subspace
+from fedspca.solvers.warm_start import OVERSAMPLING, leading_subspace
 
 Array = NDArray[np.float64]
 
@@ -30,7 +31,12 @@ class Judgement(NamedTuple):
 
 
 def judge(
-    federation: Federation, sites: Sequence[Site], fitted: FederatedSparsePCA, *, between: bool = False
+    federation: Federation,
+    sites: Sequence[Site],
+    fitted: FederatedSparsePCA,
+    *,
+    gram: Array | None = None,
+    between: bool = False,
 ) -> Judgement:
     """Ask for the figures that the report shows beside the loadings.
 
@@ -42,6 +48,8 @@ def judge(
         Those of the sites that are in this process, each to be asked alone if it allows that.
     fitted : estimator
         What was found.
+    gram : ndarray of shape (d, d), optional
+        S, if the fit asked for it: then products with S are not asked for.
     between : bool, default=False
         Whether to ask also for the variance between the sites' means.
     """
@@ -49,14 +57,14 @@ def judge(
     about = frame_arrays(frame)
     w, n = fitted.components_.T, fitted.n_samples_
     basis = np.linalg.qr(w)[0]
-    product = gram_product(federation, frame, basis) @ (basis.T @ w)
+    product = (gram_product(federation, frame, basis) if gram is None else gram @ basis) @ (basis.T @ w)
     captured = w.T @ product
     errors = federation.sum(Query("row_errors", {**about, "directions": basis}))
-    leading = leading_subspace(federation, frame, fitted.n_components_, np.random.default_rng(0))
     mean = errors.number("errors") / n
     facts: dict[str, Any] = {
         "dense_variance_ratio": [
-            float(value) / (n - 1) / fitted.total_variance_ for value in (*leading.values, *leading.beyond)
+            float(value) / (n - 1) / fitted.total_variance_
+            for value in _dense_variances(federation, frame, fitted.n_components_, gram)
         ],
         "feature_correlations": _with_scores(product, captured, fitted),
         "row_errors": {
@@ -70,6 +78,14 @@ def judge(
     if between and federation.n_sites > 1:
         facts["between_sites"] = shares_between(federation, fitted._fitted_moments(), scaled=bool(fitted.scale))
     return Judgement(captured / (n - 1), facts)
+
+
+def _dense_variances(federation: Federation, frame: Frame, r: int, gram: Array | None) -> Array:
+    """Return the largest eigenvalues of S: of the r components of dense PCA, and of a few beyond."""
+    if gram is not None:
+        return np.maximum(leading(gram, min(r + OVERSAMPLING, len(gram)))[0], 0.0)
+    found = leading_subspace(federation, frame, r, np.random.default_rng(0))
+    return np.array([*found.values, *found.beyond])
 
 
 def shares_between(federation: Federation, moments: Moments, *, scaled: bool) -> dict[str, float]:

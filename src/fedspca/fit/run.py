@@ -144,9 +144,9 @@ def fitted_model(
     **facts
         Further facts to keep with the model.
     """
-    estimator.fit_federation(federation)
+    gram = estimator._fit(federation)
     asking = Rounds(federation)
-    judgement = judge(asking, sites, estimator, between=settings.between_sites)
+    judgement = judge(asking, sites, estimator, gram=gram, between=settings.between_sites)
     followed = settings.path and settings.solver == "exact"
     settled = replace(settings, components=estimator.n_components_)
     path = follow_path(settled, asking, default_grid(len(federation.feature_names))) if followed else None

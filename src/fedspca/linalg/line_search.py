@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import line_search
 
 Array = NDArray[np.float64]
 LineSearch = Literal["armijo", "wolfe"]
@@ -51,6 +50,8 @@ def strong_wolfe(curve: Curve, value0: float, slope0: float, start: float) -> fl
 
     def slope(scaled: Array) -> Array:
         return np.array([at(scaled)[1] * start])
+
+    from scipy.optimize import line_search  # here: its import takes longer than a command of a site or a study should
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy warns when it finds no step; the fallback handles this case

@@ -68,6 +68,10 @@ class StudyFolder:
         """The settings, as they now are."""
         return read_joint_study(self.path / "study.toml")
 
+    def check(self) -> None:
+        """Raise a ValueError for settings with which no study can run, before anything is sent to the sites."""
+        read_joint_study(self.path / "study.toml", whole=True)
+
     @property
     def identity(self) -> Identity:
         """The coordinator's keys."""

@@ -245,11 +245,11 @@ class SiteFolder:
         return site
 
     def cautions(self) -> list[str]:
-        """Return warnings about the last model: features that may have a different unit here than at other sites.
+        """Return warnings about the model of the current study: features that may have a different unit here than at other sites.
 
         They are computed here, from this site's rows and the joint mean and spread, and shown only to the owner.
         """
-        studies = self.store.studies()
+        studies = self.proposed() if (self.path / "invitation").exists() else []
         made = self.store.model_folder(studies[-1].hash) if studies else None
         if made is None or not made.exists():
             return []

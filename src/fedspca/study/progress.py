@@ -8,7 +8,7 @@ from fedspca.site.policy import GRAM
 from fedspca.study.settings import CONSENSUS
 
 # Questions of a whole run, counted on runs of each kind. Where the covariance is asked for, the number is nearly fixed.
-WITH_COVARIANCE, BY_PRODUCTS = 7, 12
+WITH_COVARIANCE, BY_PRODUCTS = 4, 12
 PATH_WITH_COVARIANCE, PATH_BY_PRODUCTS = 3, 12
 
 

@@ -45,6 +45,7 @@ def lead(folder: Path, action: str, make_channel: Callable[..., Channel]) -> Non
     action, _, number = action.partition(":")
     try:
         study.tell("begun", action=action)
+        study.check()
         agreement, identity = study.agreement(), study.identity
         hello = identity.sign(encode(Message("hello", {"study": agreement.hash})))
         known = {site: int(node["node"]) for site, node in study.nodes().items()}

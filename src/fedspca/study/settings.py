@@ -88,9 +88,17 @@ class StudySettings(SolverSettings):
 
     def check(self) -> None:
         """Raise a ValueError for settings with which no study can start."""
-        from fedspca.door.agreement import ON_DROPOUT
         from fedspca.fit.solvers import make_estimator
 
+        self.check_terms()
+        _check_common_start(make_estimator(self, []))  # refuses settings that no solver accepts
+
+    def check_terms(self) -> None:
+        """Check all but the solver's own settings: that check imports scikit-learn, which takes a second."""
+        from fedspca.door.agreement import ON_DROPOUT
+
+        if self.solver not in QUESTIONS:
+            raise ValueError(f"There is no solver {self.solver!r}; there are {', '.join(QUESTIONS)}.")
         if len(set(self.sites)) != len(self.sites) or not self.sites:
             raise ValueError("sites must be a list of different names.")
         if self.min_sites > len(self.sites):
@@ -112,7 +120,6 @@ class StudySettings(SolverSettings):
         if self.auto and self.folds is None:
             raise ValueError("auto needs folds, which owners approve: add --folds 10, or give numbers.")
         self._check_masks()
-        _check_common_start(make_estimator(self, []))  # refuses settings that no solver accepts
         self._check_preparation()
         self._privacy_settings()
 
@@ -177,9 +184,11 @@ class StudySettings(SolverSettings):
         }
 
     def _most_components(self) -> int:
+        if isinstance(self.components, int):
+            return self.components
         from fedspca.estimators.selection import MOST
 
-        return self.components if isinstance(self.components, int) else MOST
+        return MOST
 
     def _asks_gram(self, n_features: int) -> bool:
         """Whether owners are asked to release the whole covariance, in one sum."""
@@ -191,20 +200,20 @@ class StudySettings(SolverSettings):
 
     def _privacy_settings(self) -> dict[str, Any]:
         """Return the settings of privacy that are in this file, checked."""
-        from fedspca.federation.private import Privacy
-
         names = ("epsilon", "delta", "mechanism", "clip", "colluding", "expected_rows")
         promised = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.epsilon is not None:
+            from fedspca.federation.private import Privacy
+
             Privacy.from_mapping(promised)
         return promised
 
     def _privacy(self, home: Path, features: tuple[str, ...]) -> dict[str, Any] | None:
         """Return the checked privacy guarantee for every row; None without one."""
-        from fedspca.federation.private import Privacy
-
         if self.epsilon is None:
             return None
+        from fedspca.federation.private import Privacy
+
         promised = self._privacy_settings()
         if self.stated is not None:
             promised |= _stated(home / self.stated, features)
@@ -260,11 +269,11 @@ def _stated(path: Path, features: tuple[str, ...]) -> dict[str, list[float]]:
     return {"centre": [found[name][0] for name in features], "scale": [found[name][1] for name in features]}
 
 
-def read_joint_study(path: Path) -> StudySettings:
-    """Read the coordinator's ``study.toml``."""
+def read_joint_study(path: Path, *, whole: bool = False) -> StudySettings:
+    """Read the coordinator's ``study.toml``, and check it: the terms, or the whole with the solver's own settings."""
     study = read_settings(path, StudySettings, "fedspca study init")
     try:
-        study.check()
+        (study.check if whole else study.check_terms)()
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return study
