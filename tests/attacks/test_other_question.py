@@ -168,7 +168,7 @@ def place(asked, name):
     ],
 )
 def test_another_question_ends_the_run(tmp_path, data, monkeypatch, name, change, words):
-    folder = simulated(tmp_path, data)
+    folder = simulated(tmp_path, data, search="products" if name == "gram_product" else "auto")
     asked = questions(folder)
     with pytest.raises(SiteRefusal, match=NEXT) as caught:
         coordinator(folder, monkeypatch, change=change, at=place(asked, name))()
@@ -257,7 +257,7 @@ def test_terms_that_do_not_say_what_is_asked_are_not_proposed_to_anyone(tmp_path
 
 def test_without_the_defence_a_coordinator_asks_what_it_likes(tmp_path, data):
     """What it wins where an owner turned the replay off: the variance of any feature, in any round."""
-    folder = simulated(tmp_path, data)
+    folder = simulated(tmp_path, data, search="products")
     for name in SITES:
         policy = folder.path / "sites" / name / "policy.toml"
         policy.write_text(policy.read_text() + "replay = false\n")
