@@ -245,7 +245,7 @@ class SiteFolder:
         return site
 
     def cautions(self) -> list[str]:
-        """Return warnings about the model of the current study: features that may have a different unit here than at other sites.
+        """Return warnings about the current study's model: features whose unit here may not be that of other sites.
 
         They are computed here, from this site's rows and the joint mean and spread, and shown only to the owner.
         """
