@@ -57,6 +57,9 @@ class Course(NamedTuple):
     rows_known: bool = True  # for a given covariance, the number of rows may be unknown
 
 
+BEGINNING = Course()
+
+
 class ExactSPCA(FederatedSparsePCA):
     """Federated sparse PCA that reaches the pooled optimum in about ten rounds, whatever the sites hold.
 
@@ -283,7 +286,7 @@ class ExactSPCA(FederatedSparsePCA):
         self._fit(federation, Course(state, on_state))
         return self
 
-    def _fit(self, federation: Federation, course: Course = Course()) -> Array | None:
+    def _fit(self, federation: Federation, course: Course = BEGINNING) -> Array | None:
         if self._auto("n_components") or self._auto("n_nonzero"):
             return self._fit_chosen(federation, course)
         folded = None
