@@ -28,6 +28,7 @@ PRINTED = (
     "privacy",
     "startup",
     "units",
+    "updating",
 )
 SLOW = ("institutions", "rounds")  # only when named: they need Flower, and take many minutes
 KNOWN = (*MEASURED, *PRINTED, *SLOW)

@@ -301,7 +301,7 @@ def test_settings_are_kept_as_json_can_hold_them():
 
 def test_a_folder_holds_numbers_and_a_manifest_that_others_may_read(saved):
     assert sorted(path.name for path in saved.iterdir()) == sorted(
-        ["manifest.json", *(f"{name}.npy" for name in SparsePCAModel.ARRAYS)]
+        ["manifest.json", "basis.npy", *(f"{name}.npy" for name in SparsePCAModel.ARRAYS)]
     )
     assert saved.stat().st_mode & 0o777 == 0o755
     text = (saved / "manifest.json").read_bytes()

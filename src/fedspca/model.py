@@ -20,6 +20,7 @@ from fedspca.linalg.stiefel import nothing_removed
 from fedspca.plots.methods import Drawable
 from fedspca.site.harmony import Harmony, harmony_of
 from fedspca.site.preparation import Own, Preparation, own_view
+from fedspca.solvers.exact.loop import Earlier
 
 Array = NDArray[np.float64]
 
@@ -80,6 +81,8 @@ class SparsePCAModel(ScoresRows, Drawable):
     reference_mean, reference_spread : ndarray of shape (d,) or None
         The joint mean and the spread within sites, against which a site measures its own shift and spread, if the fit
         took these out (ComBat).
+    basis : ndarray of shape (d, m) or None
+        Leading directions of the covariance, as far as the fit knew it: what an update asks first.
     """
 
     components: Array
@@ -98,6 +101,7 @@ class SparsePCAModel(ScoresRows, Drawable):
     coefficients: Array | None = None
     reference_mean: Array | None = None
     reference_spread: Array | None = None
+    basis: Array | None = None
 
     ADJUSTMENT: ClassVar[tuple[str, ...]] = ("covariate_mean", "coefficients")
     REFERENCE: ClassVar[tuple[str, ...]] = ("reference_mean", "reference_spread")
@@ -303,6 +307,7 @@ class SparsePCAModel(ScoresRows, Drawable):
             coefficients=None if adjustment is None else adjustment.coefficients,
             reference_mean=None if reference is None else reference.mean,
             reference_spread=None if reference is None else reference.spread,
+            basis=estimator.earlier_.basis if hasattr(estimator, "earlier_") else None,
         )
 
     def to_estimator(self) -> Any:
@@ -331,6 +336,7 @@ class SparsePCAModel(ScoresRows, Drawable):
         for name in (*self.NUMBERS, "n_components"):
             setattr(estimator, f"{name}_", getattr(self, name))
         estimator.n_features_in_ = len(self.mean)
+        estimator.basis_ = self.earlier.basis.copy()
         estimator.preparation_ = self.preparation
         estimator.adjustment_, estimator.reference_ = self.adjustment, self.reference
         estimator.covariate_variance_ = dict(self.facts.get("covariate_variance", {}))
@@ -401,7 +407,13 @@ class SparsePCAModel(ScoresRows, Drawable):
     @property
     def _stored(self) -> tuple[str, ...]:
         adjustment = () if self.coefficients is None else self.ADJUSTMENT
-        return (*self.ARRAYS, *adjustment, *(() if self.reference_mean is None else self.REFERENCE))
+        reference = () if self.reference_mean is None else self.REFERENCE
+        return (*self.ARRAYS, *adjustment, *reference, *(() if self.basis is None else ("basis",)))
+
+    @property
+    def earlier(self) -> Earlier:
+        """Where the fit ended, for a fit to more rows: ``ExactSPCA.fit_federation(…, earlier=model.earlier)``."""
+        return Earlier(self.components.T, np.zeros((len(self.mean), 0)) if self.basis is None else self.basis)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -423,7 +435,7 @@ class SparsePCAModel(ScoresRows, Drawable):
     @classmethod
     def _loaded(cls, folder: Path) -> Self:
         content = _manifest(folder)
-        more = [name for name in (*cls.ADJUSTMENT, *cls.REFERENCE) if name in content["arrays"]]
+        more = [name for name in (*cls.ADJUSTMENT, *cls.REFERENCE, "basis") if name in content["arrays"]]
         arrays = {name: _stored_array(folder, name, content["arrays"].get(name)) for name in (*cls.ARRAYS, *more)}
         names = tuple(content["feature_names"])
         if not all(isinstance(name, str) for name in names) or not isinstance(content["facts"], dict):
@@ -431,6 +443,8 @@ class SparsePCAModel(ScoresRows, Drawable):
         r, d = arrays["components"].shape if arrays["components"].ndim == 2 else (0, 0)
         shapes = {"components": (r, d), "covariance": (r, r), "explained_variance": (r,)}
         shapes |= {"explained_variance_ratio": (r,), "mean": (d,), "scale": (d,), "missing_share": (d,)}
+        if "basis" in arrays:
+            shapes["basis"] = (d, min(arrays["basis"].size // max(d, 1), d))
         prepared = Preparation.of(content["facts"].get("preparation", {}))
         if p := len(prepared.design.lines):
             shapes |= {"covariate_mean": (p,), "coefficients": (p, d)}

@@ -19,6 +19,7 @@ class Commands(LazyGroup):
         "init": "Write a fit.toml that holds every setting, with comments.",
         "check": "Compare sites before anything is computed: names, types, units and gaps.",
         "fit": "Fit sparse components to the rows of several sites, without pooling them.",
+        "update": "Fit a model again to its rows and new ones, from where it ended: few rounds are left.",
         "choose": "Say how many components there are and how sparse to make them, and how sure that is.",
         "path": "Show the variance captured against the number of non-zeros, with a choice marked.",
         "show": "Show the loadings of a model.",

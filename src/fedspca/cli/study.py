@@ -13,7 +13,7 @@ from rich.text import Text
 
 from fedspca.cli.fit import INTERRUPTED
 from fedspca.cli.open import Browser, Port, show_page
-from fedspca.cli.options import AsJson, settings_as_options
+from fedspca.cli.options import AsJson, settings_as_options, split_names
 from fedspca.cli.output import cells, console, notes, print_json, print_table, short, table, visible
 from fedspca.cli.show import print_loadings, summary
 from fedspca.fit.settings import FitSettings, SolverSettings
@@ -82,6 +82,17 @@ def admit(
     console().print(then, soft_wrap=True)
 
 
+@app.command("invite")
+def invite(
+    folder: Annotated[Path, typer.Argument(help="The study's folder.", metavar="STUDY")],
+    sites: Annotated[list[str], typer.Argument(help="The names of the new sites.", metavar="SITE...")],
+) -> None:
+    """Invite more sites to a study. Owners approve again, since the agreement then names them too."""
+    for site in sites:
+        console().print(f"Send {site} its invitation: {_study(folder).invite(site)}", soft_wrap=True)
+    console().print(f"Take the replies with: fedspca study admit {folder} REPLY...", soft_wrap=True)
+
+
 @app.command("start")
 def start(
     folder: Folder = HERE,
@@ -143,8 +154,23 @@ def status(
 
 
 @app.command("run")
-def run(folder: Folder = HERE, wait: Wait = None, as_json: AsJson = False) -> None:
-    """Fit the components over all sites. The result is the folder `model` in the study's."""
+def run(
+    folder: Folder = HERE,
+    wait: Wait = None,
+    update: Annotated[
+        str | None,
+        typer.Option("--update", help="Update the model of the last run: the sites with new rows, or that join."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the components over all sites. The result is the folder `model` in the study's.
+
+    For example, after north, south and east have added rows to their files and joined again:
+
+      fedspca study run heart --update north,south,east --wait 600
+    """
+    if update is not None:
+        _study(folder).plan_update(split_names(update))
     _run(folder, "run", wait, as_json=as_json)
 
 

@@ -15,6 +15,8 @@ What may never change:
 import base64
 import hashlib
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -29,6 +31,8 @@ ON_DROPOUT = ("wait", "continue", "abort")
 MAX_SITES = 10_000
 MAX_TEXT = 1 << 28
 BETWEEN_AT_LEAST = 4  # sites under masks; with three, each site could solve for the means of the other two
+UPDATE = frozenset({"of", "adds", "components", "basis"})
+HASH = re.compile(r"[0-9a-f]{64}")
 COLLUDING = 1  # every site knows the noise that it added itself
 
 
@@ -72,6 +76,9 @@ class Agreement:
         Seconds that a site has to answer a question.
     patience : float
         How many seconds to wait for a lost site.
+    update : mapping or None
+        The model that is updated: ``of``, the hash of the agreement that it came from; ``adds``, the sites that add
+        rows or join; ``components`` and ``basis``, the directions that are asked first. None for a new fit.
     """
 
     study: str
@@ -89,10 +96,11 @@ class Agreement:
     on_dropout: str = "wait"
     deadline: float = 120.0
     patience: float = 3600.0
+    update: Mapping[str, Any] | None = None
     version: int = field(default=1)
 
     def __post_init__(self) -> None:
-        problem = self._problem() or _privacy_problem(self.privacy) or self._hidden()
+        problem = self._problem() or _privacy_problem(self.privacy) or self._update_problem() or self._hidden()
         if problem is not None:
             raise InvalidAgreement(problem)
 
@@ -123,6 +131,28 @@ class Agreement:
             return "masked and consensus_under_masks must be true or false, and the version 1."
         if len(self.sites) < self.min_sites:
             return f"The study has {len(self.sites)} sites and needs at least {self.min_sites}."
+        return None
+
+    def _update_problem(self) -> str | None:
+        if self.update is None:
+            return None
+        update: Any = self.update
+        if not isinstance(update, Mapping) or set(update) != UPDATE:
+            return f"An update must be a table of {', '.join(sorted(UPDATE))}."
+        adds, of = update["adds"], update["of"]
+        if not isinstance(of, str) or not HASH.fullmatch(of):
+            return "An update must name the agreement of the model that it updates, by its hash."
+        if not isinstance(adds, list) or len({str(name) for name in adds}) != len(adds) or not adds:
+            return "An update must be a list of the sites that add rows or join, each once."
+        if unknown := [name for name in adds if name not in self.sites]:
+            return f"An update names the site {unknown[0]!r}, which does not take part."
+        if not all(_is_matrix(update[name], len(self.features)) for name in ("components", "basis")):
+            return "The directions of an update must be lists of as many numbers as there are features."
+        if self.masked and self.privacy is None and len(adds) < self.min_sites:
+            return (
+                f"Under masks at least {self.min_sites} sites (min_sites) must add rows or join: the difference of the "
+                f"two models would be of {', '.join(adds)} alone. Wait until more sites have new rows, or add noise."
+            )
         return None
 
     def _hidden(self) -> str | None:
@@ -271,6 +301,16 @@ def _schema_difference(mine: tuple[str, ...], theirs: tuple[str, ...]) -> str:
         return f"it has {len(mine)} features and the study {len(theirs)}{hint}"
     column = next(j for j, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
     return f"its column {column} is {mine[column]!r} and the study's {theirs[column]!r}"
+
+
+def _is_matrix(value: Any, columns: int) -> bool:
+    """Whether a value is a list of lists of so many finite numbers."""
+    return isinstance(value, list) and all(
+        isinstance(row, list)
+        and len(row) == columns
+        and all(isinstance(number, int | float) and math.isfinite(number) for number in row)
+        for row in value
+    )
 
 
 def _is_list(value: Any) -> bool:

@@ -24,7 +24,8 @@ from fedspca.door.agreement import Agreement, InvalidAgreement, objections, read
 from fedspca.door.masked import MASKED_HANDLERS
 from fedspca.door.replay import Replays
 from fedspca.door.session import UNFIT, Handler, RunEnded, Session, question
-from fedspca.door.store import Store
+from fedspca.door.store import ROWS, Store
+from fedspca.door.update import update_objections
 from fedspca.files import disk_is_full
 from fedspca.letters.audit import Audit
 from fedspca.letters.identity import Identity, InvalidSignature, signed_payload
@@ -185,6 +186,7 @@ class Endpoint:
         self._arranged(agreement)
         site = self.site
         found = objections(agreement, site.policy, rows=site.n_rows, features=site.feature_names)
+        found += update_objections(agreement, self._store, site)
         if agreement.masked and site.disclosed is not None:
             log.warning("A study was not taken: %s", site.disclosed)
             found.append(UNFIT.removesuffix("."))
@@ -251,9 +253,14 @@ class Endpoint:
 
     def _restored(self, agreement: Agreement) -> Session:
         self._arranged(agreement)
-        if found := standing_objections(agreement, self.site.policy):  # the policy may have changed since the approval
-            raise SiteRefusal(self.site.name, "run", "; ".join(found) + ".")
+        found = standing_objections(agreement, self.site.policy)  # policy and rows may have changed since the approval
         kept = self._store.load(agreement.hash)
+        if (
+            kept is None or f"secret:{ROWS}" not in kept.arrays
+        ):  # later, the session compares the rows with those of its first answer
+            found += update_objections(agreement, self._store, self.site)
+        if found:
+            raise SiteRefusal(self.site.name, "run", "; ".join(found) + ".")
         session = Session(agreement, self.site, self.identity, store=self._store, replays=self._replays)
         if kept is None:
             self.site.restore({"answered": np.array(0)})

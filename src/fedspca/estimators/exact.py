@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from fedspca._callers import warn_caller
 from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federation
@@ -31,7 +32,7 @@ from fedspca.solvers.exact.cardinality import Cardinality
 from fedspca.solvers.exact.driver import penalised_objective, run
 from fedspca.solvers.exact.grid import PathPoint, follow
 from fedspca.solvers.exact.penalised import Penalised
-from fedspca.solvers.exact.problem import Problem
+from fedspca.solvers.exact.problem import Problem, oversampled
 from fedspca.solvers.exact.state import ExactState
 from fedspca.solvers.exact.variance_kept import VarianceKept
 from fedspca.solvers.folds.sums import fold_sums
@@ -54,6 +55,7 @@ class Course(NamedTuple):
 
     state: ExactState | None = None
     on_state: Callable[[ExactState], object] | None = None
+    earlier: loop.Earlier | None = None  # where a fit to other rows of these features ended
     rows_known: bool = True  # for a given covariance, the number of rows may be unknown
 
 
@@ -265,6 +267,7 @@ class ExactSPCA(FederatedSparsePCA):
         *,
         state: ExactState | None = None,
         on_state: Callable[[ExactState], object] | None = None,
+        earlier: loop.Earlier | None = None,
     ) -> Self:
         """Fit over anything that implements the primitive ``sum(query)``.
 
@@ -277,14 +280,61 @@ class ExactSPCA(FederatedSparsePCA):
             had already ended is checked in one round.
         on_state : callable, optional
             Called with the :class:`~fedspca.ExactState` after every round; save what its ``to_arrays`` returns.
+        earlier : (ndarray of shape (d, r), ndarray of shape (d, m)), optional
+            Loadings and leading directions of a fit to other rows over the same features, for example
+            ``model.earlier``. They are asked first, so that few rounds are left; see :meth:`update`.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        self._fit(federation, Course(state, on_state))
+        if state is not None and earlier is not None:
+            raise ValueError("A fit goes on from a 'state', or begins at an 'earlier' fit. Give only one of them.")
+        self._fit(federation, Course(state, on_state, None if earlier is None else loop.Earlier(*earlier)))
         return self
+
+    def update(self, X: Any, *, sites: Any = None, **beside: Any) -> Self:
+        """Fit to all rows, old and new, from where this fit ended: few rounds are left where the rows are much alike.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            All rows as they are now, over the same features.
+        sites : array-like of shape (n_samples,), optional
+            The owner of each row.
+        **beside
+            Further arguments of :meth:`fit`: covariates, weights.
+
+        Returns
+        -------
+        self : object
+            The estimator, fitted again. Its loadings are those of a new fit to all rows, or better ones.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from fedspca import ExactSPCA
+        >>> rows = load_digits().data
+        >>> pca = ExactSPCA(2, n_nonzero=8, search="products").fit(rows[:1500])
+        >>> before = pca.n_rounds_
+        >>> pca.update(rows).n_rounds_ < before
+        True
+        """
+        return self.update_federation(self._local_federation(X, RowsBeside(sites, **beside), reset=False))
+
+    def update_federation(self, federation: Federation) -> Self:
+        """Fit over a federation whose rows have changed since; see :meth:`update`."""
+        return self.fit_federation(federation, earlier=self.earlier_)
+
+    @property
+    def earlier_(self) -> loop.Earlier:
+        """Where this fit ended, for a later fit to more rows: the loadings, and leading directions."""
+        check_is_fitted(self)
+        if hasattr(self, "state_"):
+            width = oversampled(self.n_components_) - self.n_components_
+            return loop.Earlier(self.components_.T, loop.ended(self.state_.loop, width))
+        return loop.Earlier(self.components_.T, self.basis_)  # of a model that was loaded
 
     def _fit(self, federation: Federation, course: Course = BEGINNING) -> Array | None:
         if self._auto("n_components") or self._auto("n_nonzero"):
@@ -474,6 +524,8 @@ class ExactSPCA(FederatedSparsePCA):
     def _solve_by_products(self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course) -> Found:
         problem, settings, on_state = self._problem(), self._settings(rounds.feature_names), course.on_state
         state = self._begin(moments, problem, rng) if course.state is None else course.state.loop
+        if (earlier := self._usable(course.earlier, moments)) is not None:
+            state = loop.begin_at(state, earlier)
         state = loop.reopen(state, self.max_rounds)
         save = None if on_state is None else lambda loop_state: on_state(ExactState(settings, moments, loop_state))
         lam = self._penalty()
@@ -518,7 +570,7 @@ class ExactSPCA(FederatedSparsePCA):
     ) -> Found:
         """Search on S, which the last round returned, and report that round."""
         settings = self._settings(rounds.feature_names)
-        found, state = self._solve_known(s, moments, rng or self._generator())
+        found, state = self._solve_known(s, moments, rng or self._generator(), self._usable(course.earlier, moments))
         rounds.report(
             objective=self._objective(found.w, found.captured, rounds.n_sites),
             certificate=self.certificate_,
@@ -530,12 +582,15 @@ class ExactSPCA(FederatedSparsePCA):
             course.on_state(self.state_)
         return found
 
-    def _solve_known(self, s: Array, moments: Moments, rng: np.random.Generator) -> tuple[Found, loop.State]:
+    def _solve_known(
+        self, s: Array, moments: Moments, rng: np.random.Generator, earlier: loop.Earlier | None = None
+    ) -> tuple[Found, loop.State]:
         """Search on S, and set the attributes that only this method knows."""
         problem = self._problem()
         begun = self._begin(moments, problem, rng)
         deadline = time.monotonic() + self._seconds
-        solved = whole.solve(s, problem, begun, seconds=float(self.proof_seconds), deadline=deadline)
+        seconds = float(self.proof_seconds)
+        solved = whole.solve(s, problem, begun, seconds=seconds, deadline=deadline, earlier=earlier)
         state = whole.known(s, problem, begun, solved)
         found = self._ordered(*loop.solution(state))
         self.certificate_ = None if self.lam is None else solved.certificate
@@ -543,6 +598,15 @@ class ExactSPCA(FederatedSparsePCA):
         self._set_bound(found, solved.bound, solved.dense * (1.0 + 1e-9))
         self._conclude(state)
         return found, state
+
+    def _usable(self, earlier: loop.Earlier | None, moments: Moments) -> loop.Earlier | None:
+        """Return where an earlier fit ended, if it had as many components; refuse other features."""
+        if earlier is None:
+            return None
+        d = len(moments.mean)
+        if any(part.ndim != 2 or len(part) != d for part in earlier):
+            raise InvalidData(f"The earlier fit was to other features: these rows have {d}.")
+        return earlier if earlier.w.shape[1] == self.n_components else None
 
     @property
     def _seconds(self) -> float:

@@ -15,6 +15,7 @@ from fedspca.data.formats import how_read, open_table
 from fedspca.data.prepare import SiteRows, read_sites
 from fedspca.data.profile import Profile
 from fedspca.data.schema import Schema, agree
+from fedspca.data.store import MemorySink
 from fedspca.data.units import unlike_sites
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.fit.settings import FitSettings, SolverSettings
@@ -108,13 +109,15 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
     return found
 
 
-def open_inputs(settings: FitSettings) -> Inputs:
+def open_inputs(settings: FitSettings, owners: Mapping[str, str] | None = None) -> Inputs:
     """Read the files as sites that share their features.
 
     Parameters
     ----------
     settings : FitSettings
         The files, and what their columns are for.
+    owners : mapping of str to str, optional
+        Sites whose rows belong to another site, by name. If given, rows of one site in several files are put together.
     """
     chosen = file_features(settings)
     schemas = {name: Schema.of(features) for name, features in chosen.items()}
@@ -130,6 +133,8 @@ def open_inputs(settings: FitSettings) -> Inputs:
             options=settings.text_options(),
             cache=None if settings.cache is None else Path(settings.cache),
         )
+    if owners is not None:
+        sites = put_together([site._replace(site=owners.get(site.site, site.site)) for site in sites])
     every = [site.site for site in sites]
     if len(set(every)) != len(every):
         twice = sorted({name for name in every if every.count(name) > 1})
@@ -141,6 +146,28 @@ def open_inputs(settings: FitSettings) -> Inputs:
     levels = levels_in(settings, sites)
     told += [*small, *_told_of_levels(settings, levels)]
     return Inputs(names, tuple(sites), tuple(told), Schema(names, tuple(kinds[name] for name in names)), levels)
+
+
+def put_together(sites: Sequence[SiteRows]) -> list[SiteRows]:
+    """Return each site once, with its rows from all files, in the order of the files."""
+    by_site: dict[str, list[SiteRows]] = {}
+    for each in sites:
+        by_site.setdefault(each.site, []).append(each)
+    return [parts[0] if len(parts) == 1 else _stacked(name, parts) for name, parts in by_site.items()]
+
+
+def _stacked(name: str, parts: Sequence[SiteRows]) -> SiteRows:
+    rows = [part.rows for part in parts]
+    if any(isinstance(each, np.memmap) for each in rows):
+        raise InvalidData(
+            f"The rows of site {shown(name)} are too many to put together in memory. Append the new rows to the site's "
+            "own file, and give that file."
+        )
+    sink = MemorySink()
+    for each in rows:
+        sink.add(each)
+    beside = {about: np.concatenate([part.beside[about] for part in parts]) for about in parts[0].beside}
+    return SiteRows(name, sink.finish(), beside)
 
 
 def _large_enough(sites: list[SiteRows], settings: FitSettings) -> tuple[list[SiteRows], list[str]]:

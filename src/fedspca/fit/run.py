@@ -22,11 +22,12 @@ from fedspca.fit.grid import default_grid, follow_path
 from fedspca.fit.inputs import Inputs, make_sites, open_inputs, read_covariance
 from fedspca.fit.obstacles import too_small
 from fedspca.fit.settings import FitSettings, SolverSettings
-from fedspca.fit.solvers import make_estimator
+from fedspca.fit.solvers import fit_from, make_estimator
 from fedspca.linalg.operators import column_sums
 from fedspca.model import SparsePCAModel, plain_round
 from fedspca.site import Site
 from fedspca.site.preparation import unusual
+from fedspca.solvers.exact.loop import Earlier
 from fedspca.solvers.rounds import Round, Rounds
 
 Callback = Callable[[Round], object]
@@ -39,6 +40,7 @@ def fit_files(
     checkpoint: Path | None = None,
     resume: bool = False,
     inputs: Inputs | None = None,
+    earlier: Earlier | None = None,
 ) -> SparsePCAModel:
     """Fit what the settings ask for to their files.
 
@@ -54,6 +56,8 @@ def fit_files(
         Whether to go on from that checkpoint rather than begin anew.
     inputs : Inputs, optional
         The files, if they are read already.
+    earlier : Earlier, optional
+        Where a fit to fewer rows ended; see :mod:`fedspca.fit.update`.
     """
     estimator = make_estimator(settings, [callback] if callback else [])
     inputs = inputs or open_inputs(settings)
@@ -62,14 +66,14 @@ def fit_files(
         raise ValueError(" ".join(small))
     local = LocalFederation(sites)
     if checkpoint is None:
-        return _fitted_to_files(settings, inputs, estimator, local, sites)
+        return _fitted_to_files(settings, inputs, estimator, local, sites, earlier)
     if not resume:
         shutil.rmtree(checkpoint, ignore_errors=True)
     elif not checkpoint.exists():
         raise ValueError(f"{checkpoint}: there is no checkpoint to resume. Fit without --resume.")
     kept = CheckpointedFederation(local, sites, checkpoint, _identity(settings, inputs))
     try:
-        model = _fitted_to_files(settings, inputs, estimator, kept, sites)
+        model = _fitted_to_files(settings, inputs, estimator, kept, sites, earlier)
     except KeyboardInterrupt:
         kept.save()
         raise
@@ -105,7 +109,12 @@ def fit_covariance_file(settings: FitSettings, *, callback: Callback | None = No
 
 
 def _fitted_to_files(
-    settings: FitSettings, inputs: Inputs, estimator: FederatedSparsePCA, federation: Federation, sites: Sequence[Site]
+    settings: FitSettings,
+    inputs: Inputs,
+    estimator: FederatedSparsePCA,
+    federation: Federation,
+    sites: Sequence[Site],
+    earlier: Earlier | None,
 ) -> SparsePCAModel:
     kept = {name: value for name, value in asdict(settings).items() if name not in {"files", "cache"}}
     return fitted_model(
@@ -113,6 +122,7 @@ def _fitted_to_files(
         estimator,
         federation,
         sites=sites,
+        earlier=earlier,
         study={**kept, "files": [Path(file).name for file in settings.files]},
         told=list(inputs.told),
         oddities=list(inputs.oddities),
@@ -127,6 +137,7 @@ def fitted_model(
     federation: Federation,
     *,
     sites: Sequence[Site] = (),
+    earlier: Earlier | None = None,
     **facts: Any,
 ) -> SparsePCAModel:
     """Fit, ask what the report shows beside the loadings, and return all of it as a model.
@@ -141,10 +152,12 @@ def fitted_model(
         The sites, wherever they are.
     sites : sequence of Site
         Those in this process, whose own figures are shown if they allow it.
+    earlier : Earlier, optional
+        Where a fit to other rows ended: this one begins there.
     **facts
         Further facts to keep with the model.
     """
-    gram = estimator._fit(federation)
+    gram = fit_from(estimator, federation, earlier)
     asking = Rounds(federation)
     judgement = judge(asking, sites, estimator, gram=gram, between=settings.between_sites)
     followed = settings.path and settings.solver == "exact"

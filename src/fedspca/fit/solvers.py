@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA
-from fedspca.estimators.base import FederatedSparsePCA
+from fedspca.estimators.base import Array, FederatedSparsePCA
+from fedspca.estimators.exact import Course
 from fedspca.estimators.paper import paper_settings
+from fedspca.federation import Federation
 from fedspca.fit.settings import CONSENSUS, WORKERS, SolverSettings
+from fedspca.solvers.exact.loop import Earlier
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,16 @@ def make_estimator(settings: SolverSettings, callbacks: list[Any]) -> FederatedS
     estimator = solver.make(settings.components, random_state=settings.seed, callbacks=callbacks, **given)
     estimator._validate_params()  # before owners are asked to approve them, and before any file is read
     return estimator
+
+
+def fit_from(estimator: FederatedSparsePCA, federation: Federation, earlier: Earlier | None) -> Array | None:
+    """Fit, and return S if it was asked for. An earlier fit's directions are asked first, or sites begin there."""
+    if earlier is None:
+        return estimator._fit(federation)
+    if isinstance(estimator, ExactSPCA):
+        return estimator._fit(federation, Course(earlier=earlier))
+    made: FederatedSparsePCA = estimator.set_params(init=earlier.w.T)
+    return made._fit(federation)
 
 
 def _preset(settings: SolverSettings) -> dict[str, Any]:

@@ -4,11 +4,12 @@ The coordinator runs this function to ask its questions. Every site runs it too,
 run asks the same one: see :mod:`fedspca.door.replay`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from fedspca.door.agreement import Agreement
@@ -22,6 +23,7 @@ from fedspca.model import SparsePCAModel
 from fedspca.site.policy import GRAM
 from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query
+from fedspca.solvers.exact.loop import Earlier
 from fedspca.solvers.rounds import Round
 
 
@@ -66,7 +68,8 @@ def agreed_model(
     settings = agreed_settings(agreement)
     estimator = make_estimator(settings, [callback])
     with _alike(agreement):
-        model = fitted_model(settings, estimator, private or sums, told=list(told))
+        earlier = None if agreement.update is None else earlier_of(agreement.update)
+        model = fitted_model(settings, estimator, private or sums, earlier=earlier, told=list(told))
     gone = lost()
     facts = {
         "study": {"name": agreement.study, "agreement": agreement.hash, **agreement.fit, "files": []},
@@ -80,6 +83,29 @@ def agreed_model(
         "site_names": [site for site in agreement.sites if site not in gone],
     }
     return replace(model, facts={**model.facts, **facts})
+
+
+def earlier_of(update: Mapping[str, Any]) -> Earlier:
+    """Return where the model ended that an agreement updates."""
+    w, basis = (np.array(update[name], dtype=np.float64) for name in ("components", "basis"))
+    return Earlier(w.T, basis.T if basis.size else np.zeros((w.shape[1], 0)))
+
+
+def planned_update(model: SparsePCAModel, adds: Sequence[str]) -> dict[str, Any]:
+    """Return what an agreement says of the update of a model.
+
+    Parameters
+    ----------
+    model : SparsePCAModel
+        The model of an earlier run, as the coordinator has it.
+    adds : sequence of str
+        The sites that add rows or join.
+    """
+    w, basis = model.earlier
+    # any directions near these do, so short numbers keep the text short
+    shown = [[float(f"{number:.5g}") for number in column] for column in basis.T]
+    of = model.facts["institutions"]["agreement"]
+    return {"of": of, "adds": sorted(adds), "components": w.T.tolist(), "basis": shown}
 
 
 def _alike(agreement: Agreement) -> Any:

@@ -7,6 +7,7 @@
     certificates/           the study's own authority, and the certificate of this machine
     invitations/, replies/  one paper a site
     agreement.json          the agreement as it was last sent to the sites
+    update.json             the model that is updated, and which sites add rows or join, if one is
     run/                    the sums of the current run: a resumed run continues from them
     events.jsonl            what happened, one line each
     heads.json              the heads of the sites' logs after each run
@@ -18,7 +19,8 @@
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,10 +179,53 @@ class StudyFolder:
         beside = columns_beside(study.fit_settings())
         features, _ = agree({site: schema.without(beside) for site, schema in schemas.items()}, common=study.common)
         keys = {site: replies[site].public for site in study.sites}
-        agreement = study.agreement(self.identity.public, keys, tuple(features), self.path)
+        agreement = study.agreement(self.identity.public, keys, tuple(features), self.path, self.update())
         with new_file(self.path / "agreement.json") as draft:
             draft.write_text(agreement.text(), encoding="utf-8")
         return agreement
+
+    def update(self) -> dict[str, Any] | None:
+        """Return what the agreement says of the update of a model; None for a new fit."""
+        path = self.path / "update.json"
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+    def plan_update(self, adds: Sequence[str]) -> None:
+        """Have the next run update the model of the last one. These sites add rows, or join.
+
+        Called again before that run is finished, it changes nothing: owners may have signed the agreement.
+        """
+        from fedspca.model import SparsePCAModel
+        from fedspca.study.agreed import planned_update
+
+        if not self.model.exists():
+            raise ValueError(f"{self.path}: there is no model to update yet. Run the study first.")
+        planned, known = planned_update(SparsePCAModel.load(self.model), adds), self.update()
+        if known is not None and (known["of"], known["adds"]) == (planned["of"], planned["adds"]):
+            return
+        before = (self.path / "update.json").read_bytes() if known is not None else None
+        with new_file(self.path / "update.json") as draft:
+            draft.write_text(json.dumps(planned), encoding="utf-8")
+        try:
+            self.agreement()
+        except ValueError:  # nothing that owners could not sign is left behind
+            (self.path / "update.json").unlink()
+            if before is not None:
+                (self.path / "update.json").write_bytes(before)
+            raise
+
+    def invite(self, site: str) -> Path:
+        """Invite one more site: it is added to the settings, and its invitation is written."""
+        study = self.settings
+        if site in study.sites:
+            raise ValueError(f"The site {site!r} takes part already.")
+        more = replace(study, sites=(*study.sites, site))
+        more.check()
+        authority = self.certificates.authority.read_text(encoding="ascii")
+        path = self.path / "invitations" / f"{site}.invitation"
+        write_paper(invite(study.name, site, study.host, study.port, authority, self.identity), path, self.identity)
+        with new_file(self.path / "study.toml") as draft:
+            draft.write_text(template(more, OPENING), encoding="utf-8")
+        return path
 
     def keep_heads(self, heads: Mapping[str, str]) -> None:
         """Keep the last head of each site's log. An owner or auditor can then detect removed lines."""

@@ -4,11 +4,14 @@ Each study alone reveals sums over many sites and rows. The difference of two su
 a site that joined or left, or rows that were added to a file. Only noise hides such differences.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.door.agreement import Agreement
 from fedspca.door.store import FolderStore
+from fedspca.door.update import update_objections
 from fedspca.site.preparation import unusual
 from fedspca.site.site import Site
 
@@ -26,16 +29,30 @@ def told_together(agreement: Agreement, store: FolderStore, site: Site) -> list[
         The rows as they now are, over the features of the study, and the owner's policy.
     """
     found = []
+    updated = _updated(agreement, store.studies())
     for earlier in store.studies():
         rows = store.rows_of(earlier.hash)
         if earlier.hash == agreement.hash or rows is None or agreement.privacy or earlier.privacy:
             continue
-        told = _sites_in_one(agreement, earlier, site.policy.min_sites)
+        guarded = earlier.hash in updated  # the door checks which sites and how many rows an update adds
+        told = None if guarded else _sites_in_one(agreement, earlier, site.policy.min_sites)
         told = told or _other_deal(agreement, earlier)
         told = told or _other_preparation(agreement, earlier)
+        if guarded:
+            told = told or next(iter(update_objections(agreement, store, site)), None)
         told = told or _rows_in_one(site, rows, same=agreement.features == earlier.features)
         if told is not None:
             found.append(f"this site answered study {earlier.study!r} before, and the difference of the sums is {told}")
+    return found
+
+
+def _updated(agreement: Agreement, known: Sequence[Agreement]) -> set[str]:
+    """Return the hashes of the studies whose model this one updates: the last one, the one before it, and so on."""
+    by_hash, found = {earlier.hash: earlier for earlier in known}, set[str]()
+    update = agreement.update
+    while update is not None and update["of"] not in found:
+        found.add(update["of"])
+        update = by_hash[update["of"]].update if update["of"] in by_hash else None
     return found
 
 

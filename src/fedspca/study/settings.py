@@ -220,7 +220,14 @@ class StudySettings(SolverSettings):
         Privacy.from_mapping(promised)
         return promised
 
-    def agreement(self, coordinator: str, sites: dict[str, str], features: tuple[str, ...], home: Path) -> "Agreement":
+    def agreement(
+        self,
+        coordinator: str,
+        sites: dict[str, str],
+        features: tuple[str, ...],
+        home: Path,
+        update: dict[str, Any] | None = None,
+    ) -> "Agreement":
         """Return the agreement that owners are asked to approve. Files that the settings name are in ``home``."""
         from fedspca.door.agreement import Agreement
 
@@ -241,6 +248,7 @@ class StudySettings(SolverSettings):
             on_dropout=self.on_dropout,
             deadline=float(self.deadline),
             patience=float(self.patience),
+            update=update,
         )
 
 

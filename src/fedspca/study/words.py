@@ -82,7 +82,7 @@ def in_sections(agreement: Agreement, site: str) -> list[tuple[str, list[str]]]:
     others = [name for name in agreement.sites if name != site]
     return [
         ("In short", _in_short(agreement)),
-        ("What is computed", [_what(agreement), *preparation_in_words(agreement.fit)]),
+        ("What is computed", [_what(agreement), *preparation_in_words(agreement.fit), *_update(agreement)]),
         (
             "Who takes part",
             [f"Sites: {site} (this one), {', '.join(others)}. A sum is over at least {agreement.min_sites} of them."],
@@ -126,6 +126,18 @@ def _what(agreement: Agreement) -> str:
     count = "as many as are more than chance" if fit.get("components") == "auto" else fit.get("components")
     what = f"{count} sparse principal components of {len(agreement.features)} features"
     return f"Study {agreement.study!r}: {what} ({sparsity_in_words(fit)}; solver {fit.get('solver')})."
+
+
+def _update(agreement: Agreement) -> list[str]:
+    if agreement.update is None:
+        return []
+    adds = ", ".join(agreement.update["adds"])
+    told = (
+        f"It updates the model of an earlier run (agreement {agreement.update['of'][:16]}…): these sites have new rows "
+        f"or join: {adds}. Whoever has both models can tell what their new rows add together."
+    )
+    checked = "Each of these sites refuses if it adds too few rows, and any other site if its rows were changed."
+    return [told, checked]
 
 
 def _how_often(agreement: Agreement) -> str:

@@ -5,6 +5,7 @@ no round. They are judged by their exact products, which the next question inclu
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,13 @@ from fedspca.solvers.stopping import StopReason
 Array = NDArray[np.float64]
 
 POWER_ROUNDS = 3  # one is useless and two often end in a poor basin
+
+
+class Earlier(NamedTuple):
+    """Where an earlier fit ended: its loadings w (d × r), and directions (d × m) that held most of the variance."""
+
+    w: Array
+    basis: Array
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,17 @@ def begin(
     )
 
 
+def begin_at(state: State, earlier: Earlier) -> State:
+    """Ask first what an earlier fit knew: one round takes the place of the power rounds, and judges its loadings."""
+    asked = orthonormal(np.hstack([orthonormal(earlier.w), earlier.basis]))
+    return replace(state, power_rounds=1, asked=asked, candidates=(earlier.w,))
+
+
+def ended(state: State, width: int) -> Array:
+    """At most ``width`` leading eigenvectors of the model: what a later fit asks first, beside the loadings."""
+    return nystrom.leading(state.model, min(width, state.model.rank))[1]
+
+
 def question(state: State) -> Array:
     """Directions Q of the next round."""
     return state.asked
@@ -103,7 +122,7 @@ def question(state: State) -> Array:
 
 def first(state: State) -> bool:
     """Whether the open question is the random one that is sent as a seed."""
-    return not state.round and not state.model.rank
+    return not state.round and not state.model.rank and not state.candidates
 
 
 def advance(problem: Problem, state: State, answer: Array) -> State:

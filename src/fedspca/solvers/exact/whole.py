@@ -25,7 +25,7 @@ from fedspca.linalg.symmetric import unpack
 from fedspca.site.question import Query
 from fedspca.solvers.asking import frame_arrays
 from fedspca.solvers.exact.cardinality import Cardinality
-from fedspca.solvers.exact.loop import State, advance, orthonormal, question, solution
+from fedspca.solvers.exact.loop import Earlier, State, advance, begin_at, orthonormal, question, solution
 from fedspca.solvers.exact.penalised import Penalised
 from fedspca.solvers.exact.problem import Incumbent, Problem, scatter
 from fedspca.solvers.exact.variance_kept import VarianceKept, sparsest
@@ -74,7 +74,15 @@ def ask(federation: Federation, frame: Frame, precision: str) -> Array:
     return unpack(federation.sum(query)["gram"].astype(np.float64, copy=False))
 
 
-def solve(s: Array, problem: Problem, state: State, *, seconds: float, deadline: float = math.inf) -> Solved:
+def solve(
+    s: Array,
+    problem: Problem,
+    state: State,
+    *,
+    seconds: float,
+    deadline: float = math.inf,
+    earlier: Earlier | None = None,
+) -> Solved:
     """Solve any of the three problems on S. Features that do not vary take no part.
 
     Parameters
@@ -89,20 +97,31 @@ def solve(s: Array, problem: Problem, state: State, *, seconds: float, deadline:
         How long a proof may take; 0 leaves it out.
     deadline : float
         When, by ``time.monotonic()``, the search ends with what it has.
+    earlier : Earlier, optional
+        Where an earlier fit ended: one more start, beside the usual ones.
     """
     varying = np.flatnonzero(s.diagonal() > 0.0)
     part = s if len(varying) == len(s) else s[np.ix_(varying, varying)]
     r = state.n_components
     values, basis = leading(part, r)
+    before = [] if earlier is None else [w] if (w := _on_rows(earlier.w, varying)) is not None else []
     bound: float | None
     if isinstance(problem, Cardinality):
-        w, stopped, bound = _cardinality(part, problem, basis, seconds, deadline)
+        w, stopped, bound = _cardinality(part, problem, basis, before, seconds, deadline)
     elif isinstance(problem, VarianceKept):
-        w, stopped, bound = _variance_kept(part, problem, float(values.sum()), basis, seconds, deadline)
+        w, stopped, bound = _variance_kept(part, problem, float(values.sum()), basis, before, seconds, deadline)
     else:
-        w, stopped, bound, certificate = _by_rounds(s, problem, state, seconds, deadline)
+        states = [state] if earlier is None else [state, begin_at(state, earlier)]
+        w, stopped, bound, certificate = _by_rounds(s, problem, states, seconds, deadline)
         return Solved(w, stopped, bound, scatter(basis, varying, len(s)), float(values.sum()), certificate)
     return Solved(scatter(w, varying, len(s)), stopped, bound, scatter(basis, varying, len(s)), float(values.sum()))
+
+
+def _on_rows(w: Array, rows: NDArray[np.intp]) -> Array | None:
+    """Loadings over some features, of length one; None if a loading has no weight there."""
+    inside = w[rows]
+    lengths = np.linalg.norm(inside, axis=0)
+    return None if not lengths.all() else inside / lengths
 
 
 def leading(s: Array, r: int) -> tuple[Array, Array]:
@@ -125,11 +144,11 @@ def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
 
 
 def _cardinality(
-    s: Array, problem: Cardinality, basis: Array, seconds: float, deadline: float
+    s: Array, problem: Cardinality, basis: Array, before: list[Array], seconds: float, deadline: float
 ) -> tuple[Array, StopReason, float]:
     k = tuple(min(kj, len(s)) for kj in problem.k)
     tuning = replace(Tuning.for_size(len(s), max(k), len(k)), deadline=deadline)
-    starts = _turned(basis, tuning.rotations)
+    starts = [*_turned(basis, tuning.rotations), *before]
     fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
     ended = _ended(deadline)
     bounded = bound_loadings(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
@@ -138,10 +157,16 @@ def _cardinality(
 
 
 def _variance_kept(
-    s: Array, problem: VarianceKept, dense: float, basis: Array, seconds: float, deadline: float
+    s: Array,
+    problem: VarianceKept,
+    dense: float,
+    basis: Array,
+    before: list[Array],
+    seconds: float,
+    deadline: float,
 ) -> tuple[Array, StopReason, float | None]:
     r, target = basis.shape[1], problem.share * dense * (1.0 - 1e-10)
-    turned = _turned(basis, 0)
+    turned = [*_turned(basis, 0), *before]
     sparse = [sparsest(DenseQuadratic(s), w, target, problem.tuning.to_the_end()) for w in turned]
     starts = [w for w in sparse if w is not None] or turned
     longest = max(int(np.count_nonzero(w, axis=0).max()) for w in starts)
@@ -164,20 +189,27 @@ def _turned(basis: Array, n: int) -> list[Array]:
 
 
 def _by_rounds(
-    s: Array, problem: Problem, state: State, seconds: float, deadline: float
+    s: Array, problem: Problem, states: list[State], seconds: float, deadline: float
 ) -> tuple[Array, StopReason, float | None, float]:
-    """The usual rounds, each answered from S. They need no communication, so more of them are allowed."""
-    state = replace(state, max_rounds=max(state.max_rounds, _FREE_ROUNDS))
+    """The usual rounds, each answered from S, from every first state; the best end counts."""
     if isinstance(problem, Penalised):
         problem = replace(problem, tuning=replace(problem.tuning, deadline=deadline))
-    while state.stopped is None:
-        state = advance(problem, state, s @ question(state))
-        if state.stopped is None and state.incumbent is not None and time.monotonic() > deadline:
-            state = replace(state, stopped=StopReason.MAX_SECONDS)
+    ends = [_answered(s, problem, state, deadline) for state in states]
+    state = min(ends, key=lambda end: np.inf if end.incumbent is None else end.incumbent.objective)
     w, product = solution(state)
     bound = None
     if isinstance(problem, Penalised) and 16 * seconds_for(len(s)) <= seconds:
         value = float(problem.lam @ np.abs(w).sum(axis=0)) - float(np.vdot(w, product))
         bound = -penalised_bound(s, len(problem.lam), problem.lam, best=value)
     certificate = np.nan if state.incumbent is None else state.incumbent.certificate
-    return w, state.stopped, bound, certificate
+    return w, state.stopped or StopReason.MAX_ROUNDS, bound, certificate
+
+
+def _answered(s: Array, problem: Problem, state: State, deadline: float) -> State:
+    """Advance to the end. These rounds need no communication, so more of them are allowed."""
+    state = replace(state, max_rounds=max(state.max_rounds, _FREE_ROUNDS))
+    while state.stopped is None:
+        state = advance(problem, state, s @ question(state))
+        if state.stopped is None and state.incumbent is not None and time.monotonic() > deadline:
+            state = replace(state, stopped=StopReason.MAX_SECONDS)
+    return state
