@@ -251,6 +251,8 @@ class SparsePCAModel(ScoresRows, Drawable):
         if how.combat:
             kept = f" What {', '.join(how.design.terms)} explain(s) was protected." if how.design.terms else ""
             told.append(f"Each site's own shift and spread were taken out of its rows (ComBat).{kept}")
+        if how.scale == "allele":
+            told.append("Genotypes were divided by √(2p(1 − p)), where p is the allele frequency over all sites.")
         if how.weighted:
             told.append("Rows counted as often as their weights say.")
         if how.equal_sites:

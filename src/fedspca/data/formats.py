@@ -63,6 +63,12 @@ def _h5ad(path: Path, _options: TextOptions) -> "Table":
     return H5adTable(path)
 
 
+def _bed(path: Path, _options: TextOptions) -> "Table":
+    from fedspca.data.plink import BedTable
+
+    return BedTable(path)
+
+
 def _sheet(path: Path, options: TextOptions) -> "Table":
     from fedspca.data.packages import SheetTable
 
@@ -90,15 +96,18 @@ FORMATS: dict[str, Callable[[Path, TextOptions], "Table"]] = {
     ".npy": _numpy,
     ".npz": _numpy,
     ".h5ad": _h5ad,
+    ".bed": _bed,
     **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), _sheet),
     **dict.fromkeys((".sav", ".zsav", ".dta", ".sas7bdat", ".xpt"), _package),
     **dict.fromkeys((".rds", ".rdata", ".rda"), _r),
 }
 EXTRAS = {"pyarrow": "files", "h5py": "h5ad", "python_calamine": "sheets", "pyreadstat": "packages", "pyreadr": "r"}
 OTHERS = {  # formats that people use and that are not supported
-    ".vcf": "convert it with: plink2 --vcf FILE --export A, and take the .raw table as text",
-    ".bgen": "convert it with: plink2 --bgen FILE --export A, and take the .raw table as text",
-    ".bed": "convert it with: plink2 --bfile FILE --export A, and take the .raw table as text",
+    ".vcf": "convert it with: plink2 --vcf FILE --make-bed, and take the .bed file",
+    ".bgen": "convert it with: plink2 --bgen FILE --make-bed, and take the .bed file",
+    ".pgen": "convert it with: plink2 --pfile FILE --make-bed, and take the .bed file",
+    ".bim": "take the .bed file beside it",
+    ".fam": "take the .bed file beside it",
     ".json": "write it as CSV or Parquet",
     ".mat": "write it as .npy, .npz or CSV",
     ".pdf": "it is no table",
@@ -115,8 +124,8 @@ def open_table(source: Any, options: TextOptions | None = None) -> "Table":
     Parameters
     ----------
     source : path or DataFrame
-        CSV (also gzip, bzip2 or zstd), Parquet, Arrow, ``.npy``, ``.npz`` (CSR), ``.h5ad``, a workbook, a file of SPSS,
-        Stata, SAS or R, or a DataFrame.
+        CSV (also gzip, bzip2 or zstd), Parquet, Arrow, ``.npy``, ``.npz`` (CSR), ``.h5ad``, ``.bed`` of PLINK, a
+        workbook, a file of SPSS, Stata, SAS or R, or a DataFrame.
     options : TextOptions, optional
         How a text table is written.
     """

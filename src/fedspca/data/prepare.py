@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from fedspca.data.columns import Columns, Feature, listed, shown
 from fedspca.data.formats import TextOptions, open_table, suffix_of
 from fedspca.data.matrices import MatrixTable
+from fedspca.data.plink import BedTable
 from fedspca.data.store import FileSink, MemorySink, Sink, mapped_rows
 from fedspca.data.tables import Block, Table, Texts, feature_blocks
 from fedspca.data.transforms import transformed
 from fedspca.files import new_folder
-from fedspca.linalg.operators import Rows
+from fedspca.linalg.operators import AnyRows, Rows
+from fedspca.linalg.packed import PackedRows
 from fedspca.site.errors import InvalidData
 
 IN_MEMORY = 64 << 20
@@ -32,7 +34,7 @@ class SiteRows(NamedTuple):
     """One site's rows, over the features asked for."""
 
     site: str
-    rows: Rows
+    rows: AnyRows
     beside: Mapping[str, NDArray[Any]] = MappingProxyType({})  # columns about rows, by name
 
 
@@ -75,6 +77,8 @@ def read_sites(
     """
     most = IN_MEMORY if in_memory is None else in_memory
     table = open_table(source, options)
+    if isinstance(table, BedTable) and columns.site is None and not columns.transform:
+        return [_genotypes(table, Path(source), features, columns, name=name, cache=cache, most=most)]
     if isinstance(table, MatrixTable) and _usable_as_it_is(table, features, columns):
         return [SiteRows(name, table.matrix)]
     if hasattr(source, "columns") or _size_when_read(Path(source)) <= most:
@@ -88,6 +92,33 @@ def read_sites(
         SiteRows(site, mapped_rows(folder / str(number), len(features)), _beside(folder, number, columns))
         for number, site in enumerate(sites)
     ]
+
+
+def _genotypes(
+    table: BedTable,
+    path: Path,
+    features: Sequence[Feature],
+    columns: Columns,
+    *,
+    name: str,
+    cache: Path | None,
+    most: int,
+) -> SiteRows:
+    """Return genotypes at two bits each: in memory where they are few, else from a prepared copy that is mapped."""
+    wanted = [feature.column for feature in features]
+    beside = table.beside(columns.about_rows)
+    if path.stat().st_size <= most:
+        return SiteRows(name, table.packed_rows(wanted), beside)
+    folder = (cache or default_cache()) / _key(path, features, columns, None, name)
+    if not folder.exists():
+        with new_folder(folder) as draft:  # made private, since it holds the site's rows
+            sink = FileSink(draft / "0")
+            for block in table.packed_blocks(wanted):
+                sink.add(block)
+            sink.finish()
+            (draft / "sites.json").write_text(json.dumps([name]), encoding="utf-8")
+    packed: Any = mapped_rows(folder / "0", len(wanted))
+    return SiteRows(name, PackedRows(packed, len(wanted)), beside)
 
 
 def _prepare(folder: Path, table: Table, features: Sequence[Feature], columns: Columns, name: str) -> None:

@@ -71,7 +71,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         protect: Sequence[str] | None = None,
         sample_weight: Any = None,
         centre: Literal["joint", "site", "combat"] = "joint",
-        scale_by: Literal["joint", "site"] = "joint",
+        scale_by: Literal["joint", "site", "allele"] = "joint",
         site_weight: Literal["rows", "equal"] = "rows",
     ) -> Self:
         """Fit to rows in this process, as if each belonged to its site.
@@ -97,8 +97,9 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Whose mean is subtracted. With "site", all differences between the sites' means are removed. With "combat",
             each site's own shift and spread are, shrunk over the features by empirical Bayes (ComBat), and what the
             covariates explain is protected.
-        scale_by : {"joint", "site"}, default="joint"
-            Whose standard deviation divides the features: the joint one (only if ``scale``), or each site's own.
+        scale_by : {"joint", "site", "allele"}, default="joint"
+            Whose standard deviation divides the features: the joint one (only if ``scale``), or each site's own. With
+            "allele", that of a genotype 0, 1, 2 with allele frequency p = mean/2, which is √(2p(1 − p)).
         site_weight : {"rows", "equal"}, default="rows"
             Whether a site counts in proportion to its rows, or all sites count equally.
 
@@ -172,7 +173,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.scale_ = moments.scale
         self.spread_ = (
             moments.spread
-            if not self.scale or preparation_of(rounds).scale == "site"
+            if not self.scale or preparation_of(rounds).scale != "joint"
             else np.where(moments.constant, 0.0, moments.scale)
         )
         self.constant_features_ = np.flatnonzero(moments.constant)

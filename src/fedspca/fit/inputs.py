@@ -19,6 +19,7 @@ from fedspca.data.store import MemorySink
 from fedspca.data.units import unlike_sites
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.fit.settings import FitSettings, SolverSettings
+from fedspca.linalg.packed import PackedRows
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
 from fedspca.site.preparation import Preparation, is_missing, level_text
@@ -52,15 +53,19 @@ class Inputs:
 
     @cached_property
     def profiles(self) -> dict[str, Profile]:
-        """Mean, spread and share missing at each site."""
+        """Mean, spread and share missing at each site, except where rows are genotypes: those have no unit."""
         with np.errstate(all="ignore"):  # values that are infinite or too large are refused by a fit
-            return {site.site: Profile.of(site.rows) for site in self.sites}
+            return {site.site: Profile.of(site.rows) for site in self._measured}
+
+    @property
+    def _measured(self) -> list[SiteRows]:
+        return [site for site in self.sites if not isinstance(site.rows, PackedRows)]
 
     @cached_property
     def oddities(self) -> tuple[str, ...]:
         """Sentences about columns that may be no measurements, and about sites that may have another unit."""
         usable = {name: profile for name, profile in self.profiles.items() if np.isfinite(profile.spread).all()}
-        asked = advice(self.feature_names, [(site.site, site.rows) for site in self.sites])
+        asked = advice(self.feature_names, [(site.site, site.rows) for site in self._measured])
         return (*asked, *unlike_sites(self.feature_names, usable))
 
 
@@ -99,9 +104,10 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
     refused: list[str] = []
     for name, table in tables.items():
         try:
-            found[name] = choose(
-                table.where, table.columns, wanted.kept_out_of(table.columns) if typed_right else wanted
-            )
+            here = wanted.kept_out_of(table.columns) if typed_right else wanted
+            if getattr(table, "fixed_layout", False):  # its rows and columns cannot be swapped
+                here = replace(here, max_features=max(here.max_features, len(table.columns)))
+            found[name] = choose(table.where, table.columns, here)
         except InvalidData as error:
             refused.append(str(error))
     if refused:  # all of them at once, rather than one for each attempt
@@ -158,7 +164,7 @@ def put_together(sites: Sequence[SiteRows]) -> list[SiteRows]:
 
 def _stacked(name: str, parts: Sequence[SiteRows]) -> SiteRows:
     rows = [part.rows for part in parts]
-    if any(isinstance(each, np.memmap) for each in rows):
+    if any(isinstance(each, np.memmap | PackedRows) for each in rows):
         raise InvalidData(
             f"The rows of site {shown(name)} are too many to put together in memory. Append the new rows to the site's "
             "own file, and give that file."

@@ -172,9 +172,9 @@ class SolverSettings:
     )
     scale_by: str = setting(
         "adjust",
-        "By whose spread features are divided: joint, or site for each site's own.",
+        "By whose spread features are divided: joint, site for each site's own, or allele (genotypes: √2p(1−p)).",
         "joint",
-        choices=("joint", "site"),
+        choices=("joint", "site", "allele"),
     )
 
     @property

@@ -44,11 +44,12 @@ GRAM_MAX_FEATURES = 4096  # a Gram matrix of this many features takes 128 MB
 
 
 class RemoteRows(ABC):
-    """Rows that are stored on a cluster. The function to be summed is sent there, and only sums come back."""
+    """Rows that are no array here: on a cluster, or packed. The function to be summed goes there; sums come back."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     dense: bool
+    in_order: bool = False  # whether parts are visited one after another, as covariates and weights need it
 
     @abstractmethod
     def total(self, of: Callable[[Rows], Sums]) -> Sums:

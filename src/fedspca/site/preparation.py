@@ -164,8 +164,8 @@ class Preparation:
     centre : {"joint", "site", "combat"}
         Whose mean is subtracted. With "combat" each site's own shift and spread are taken out, shrunk over the
         features, and the covariates of the design are protected: what they explain stays.
-    scale : {"joint", "site"}
-        By whose standard deviation features are divided, if at all.
+    scale : {"joint", "site", "allele"}
+        By whose standard deviation features are divided, if at all; "allele" is that which allele frequencies give.
     """
 
     design: Design = field(default_factory=Design)
@@ -177,8 +177,10 @@ class Preparation:
     def __post_init__(self) -> None:
         if self.centre not in CENTRES:
             raise InvalidData(f"centre must be joint, site or combat. Got {self.centre!r} instead.")
-        if self.scale not in ("joint", "site"):
-            raise InvalidData(f"scale must be joint or site. Got {self.scale!r} instead.")
+        if self.scale not in ("joint", "site", "allele"):
+            raise InvalidData(f"scale must be joint, site or allele. Got {self.scale!r} instead.")
+        if self.scale == "allele" and (self.centre == "site" or self.design.terms):
+            raise InvalidData("Allele frequencies come from the joint mean: leave out covariates and own means.")
         if self.centre == "combat" and not (self.scale == "joint" and self.counts_rows):
             raise InvalidData(
                 "ComBat takes each site's spread out itself, and every row counts once. Use it without scale_by, "

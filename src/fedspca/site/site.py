@@ -227,7 +227,8 @@ def _check_design(site: str, names: tuple[str, ...], rows: AnyRows, preparation:
         raise InvalidData(
             f"Site {site!r}: ComBat needs every value, and some are missing. Fill them in first, or use centre='site'."
         )
-    if isinstance(rows, RemoteRows) and (preparation.design.terms or not preparation.counts_rows):
+    apart = isinstance(rows, RemoteRows) and not rows.in_order
+    if apart and (preparation.design.terms or not preparation.counts_rows):
         raise InvalidData(f"Site {site!r}: covariates and weights need rows in this process, not on a Dask cluster.")
 
 
@@ -241,6 +242,8 @@ def _as_rows(site: str, X: Any) -> AnyRows:
             rows.sum_duplicates()
     elif is_dask(X):
         rows = DaskRows(X)
+    elif isinstance(X, RemoteRows):
+        rows = X
     else:
         try:
             rows = np.asarray(X)

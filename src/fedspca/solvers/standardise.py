@@ -130,6 +130,8 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
     free = np.maximum(counts * factor - 1, 1) / factor
     spread = np.sqrt(squares / free)
     divisor = np.where(constant, 1.0, spread) if scale else np.ones(len(mean))
+    if preparation.scale == "allele":
+        divisor = np.where(constant, 1.0, allele_spread(federation.feature_names, mean, constant))
     total = factor * float(np.sum(squares / divisor**2))
     if total < SMALLEST:
         raise InvalidData(
@@ -155,6 +157,19 @@ def _adjustment(regression: Regression | None, harmonised: Harmonised | None) ->
     if regression is not None:
         return regression.adjustment
     return None if harmonised is None else harmonised.adjustment
+
+
+def allele_spread(names: tuple[str, ...], mean: Array, constant: NDArray[np.bool_]) -> Array:
+    """√(2p(1 − p)): the standard deviation of a genotype whose allele has the frequency p = mean/2, by random pairs."""
+    p = mean / 2
+    outside = np.flatnonzero(~((p > 0) & (p < 1)) & ~constant)
+    if len(outside):
+        j = outside[0]
+        raise InvalidData(
+            f"{names[j]!r} counts no copies of an allele: its mean is {mean[j]:g}, and must be between 0 and 2. Leave "
+            "such columns out, or divide by the joint spread (--scale-by joint)."
+        )
+    return np.sqrt(2 * p * (1 - p), out=np.ones(len(p)), where=~constant)
 
 
 def first_sums(federation: Federation, preparation: Preparation) -> First:

@@ -58,6 +58,8 @@ def preparation_in_words(fit: Mapping[str, Any]) -> list[str]:
         told.append(f"What these columns explain is taken out of the features first: {', '.join(fit['adjust'])}.")
     if fit.get("weight"):
         told.append(f"Rows count as often as the column {fit['weight']!r} says.")
+    if fit.get("scale_by") == "allele":
+        told.append("Features are genotypes, divided by the spread that their allele frequencies over all sites give.")
     if fit.get("site_weight") == "equal":
         told.append("Every site counts alike, however many rows it has.")
     if fit.get("centre") == "site":

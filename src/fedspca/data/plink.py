@@ -1,0 +1,119 @@
+"""PLINK's binary files: genotypes in ``.bed``, variants in ``.bim``, people in ``.fam``.
+
+A variant is a feature, called as in the ``.raw`` tables of PLINK: its identifier, ``_``, and the counted allele. So
+sites that count other alleles do not fit together, and are told so. Genotypes stay at two bits each.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.data.columns import Column
+from fedspca.data.tables import Block, as_texts, rows_a_block
+from fedspca.linalg.operators import forget_mapped
+from fedspca.linalg.packed import PackedRows, codes, decoded, pack
+from fedspca.site.errors import InvalidData
+
+MAGIC = b"\x6c\x1b\x01"  # the first bytes, and that there is one line a variant
+HEADER = len(MAGIC)
+FAM = ("FID", "IID", "father", "mother", "sex", "phenotype")
+PEOPLE = 4096  # of so many people the genotypes are turned round at once
+KIND = "genotype"
+
+
+class BedTable:
+    """Genotypes of a ``.bed`` file; columns of the ``.fam`` file stand beside them."""
+
+    fixed_layout = True  # variants and people cannot be mistaken for each other
+
+    def __init__(self, path: Path) -> None:
+        self.where, self._path = str(path), path
+        variants, people = _lines(path, ".bim", 6), _lines(path, ".fam", 6)
+        self.n_rows, n_variants = len(people), len(variants)
+        self._width = -(-self.n_rows // 4)
+        self._check(path, n_variants)
+        self._people = {name: [line[j] for line in people] for j, name in enumerate(FAM)}
+        names = [_name(line) for line in variants]
+        beside = tuple(Column(name, "beside", "fam") for name in FAM if name not in set(names))
+        self.columns = (*(Column(name, "number", KIND) for name in names), *beside)
+        self._at = {name: j for j, name in enumerate(names)}
+
+    def _check(self, path: Path, n_variants: int) -> None:
+        with path.open("rb") as file:
+            start = file.read(HEADER)
+        if start[:2] != MAGIC[:2]:
+            raise InvalidData(f"{path}: it is not a .bed file of PLINK. (Genomic regions have files of this name too.)")
+        if start != MAGIC:
+            raise InvalidData(f"{path}: it has one line a person. Write it anew with: plink2 --bfile FILE --make-bed")
+        size, expected = path.stat().st_size, HEADER + n_variants * self._width
+        if size != expected:
+            raise InvalidData(
+                f"{path}: {self.n_rows} people (.fam) and {n_variants} variants (.bim) make {expected} bytes, and it "
+                f"has {size}. It is cut short, or one of the three files belongs to others."
+            )
+
+    def _variants(self) -> NDArray[np.uint8]:
+        """Return the packed codes, mapped: one line a variant."""
+        shape = (len(self._at), self._width)
+        return np.memmap(self._path, dtype=np.uint8, mode="r", offset=HEADER, shape=shape)
+
+    def packed_blocks(self, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
+        """Yield the packed codes of people, some at a time, over these variants in their order."""
+        variants, chosen = self._variants(), np.array([self._at[name] for name in names], dtype=np.intp)
+        for start in range(0, self.n_rows, PEOPLE):
+            stop = min(start + PEOPLE, self.n_rows)
+            parts = []
+            for first in range(0, len(chosen), PEOPLE):  # both ways in pieces: one a byte, all would be four times
+                piece = np.asarray(variants[chosen[first : first + PEOPLE], start // 4 : -(-stop // 4)])
+                parts.append(pack(np.ascontiguousarray(codes(piece, stop - start).T)))
+            forget_mapped(variants)
+            yield np.hstack(parts)
+
+    def packed_rows(self, names: Sequence[str]) -> PackedRows:
+        """Return the genotypes of these variants, packed, in memory."""
+        return PackedRows(np.concatenate(list(self.packed_blocks(names))), len(names))
+
+    def beside(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return columns of the ``.fam`` file."""
+        return {name: as_texts(_present(name, self._people[name])) for name in names}
+
+    def blocks(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
+        """Go through the people, with these variants as numbers and those columns of ``.fam`` as text."""
+        beside = self.beside(texts)
+        at, step = 0, rows_a_block(len(numbers))
+        for packed in self.packed_blocks(numbers):
+            for start in range(0, len(packed), step):
+                rows = decoded(packed[start : start + step], len(numbers))
+                yield Block(rows, {name: values[at : at + len(rows)] for name, values in beside.items()})
+                at += len(rows)
+
+
+def _lines(path: Path, suffix: str, fields: int) -> list[list[str]]:
+    """Return the fields of each line of a file that belongs to a ``.bed`` file."""
+    beside = path.with_suffix(suffix)
+    try:
+        lines = [line.split() for line in beside.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except FileNotFoundError:
+        raise InvalidData(f"{path}: it needs {beside.name} beside it, and that is not there.") from None
+    except UnicodeDecodeError:
+        raise InvalidData(f"{beside}: it is not text in UTF-8.") from None
+    wrong = next((j for j, line in enumerate(lines, 1) if len(line) != fields), None)
+    if wrong is not None or not lines:
+        raise InvalidData(f"{beside}: line {wrong or 1} must have {fields} fields, and has another number of them.")
+    return lines
+
+
+def _name(line: Sequence[str]) -> str:
+    """Return the name of a variant: identifier and counted allele; its place, where it has no identifier."""
+    chromosome, identifier, _, position, counted, other = line
+    known = identifier if identifier != "." else f"{chromosome}:{position}:{other}:{counted}"
+    return f"{known}_{counted}"
+
+
+def _present(name: str, values: Sequence[str]) -> list[Any]:
+    """Return values of ``.fam``, None where PLINK's code says that there is none."""
+    missing = {"sex": {"0"}, "phenotype": {"-9", "NA"}, "father": {"0"}, "mother": {"0"}}.get(name, set())
+    return [None if value in missing else value for value in values]
