@@ -1,6 +1,7 @@
 """Rounds of an update against those of a new fit: ``python -m benchmarks updating``."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name, rows in tables().items():
         for said, problem in PROBLEMS:
-            settings = {**problem, "scale": True, "search": "products"}
+            settings: dict[str, Any] = {**problem, "scale": True, "search": "products"}
             fresh = ExactSPCA(**settings).fit(rows)
             for share in SHARES:
                 updated = ExactSPCA(**settings).fit(rows[: int(share * len(rows))]).update(rows)

@@ -1,5 +1,6 @@
 """Genotypes of PLINK: against a reader made for them, in a fit, and what is wrong with files."""
 
+import json
 import shutil
 
 import numpy as np
@@ -13,6 +14,7 @@ from fedspca.data.prepare import read_sites
 from fedspca.fit import FitSettings, fit_files, open_inputs
 from fedspca.linalg.packed import PackedRows
 from fedspca.site import InvalidData
+from helpers.commands import fedspca
 
 SNPS = [f"rs{j}" for j in range(13)]
 NAMES = [f"{snp}_{'ACGT'[j % 4]}" for j, snp in enumerate(SNPS)]
@@ -162,3 +164,12 @@ def test_a_variant_without_a_name_is_called_by_its_place(files):
     bim = (files / "north.bim").read_text().replace("rs3", ".")
     (files / "north.bim").write_text(bim)
     assert open_table(files / "north.bed").columns[3].name == "1:4:G:T_T"
+
+
+def test_check_shows_every_variant_and_asks_about_none(files):
+    ran = fedspca("check", str(files / "north.bed"), str(files / "south.bed"), "--json")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    assert told["oddities"] == []
+    assert told["features"][0]["range"] == [0.0, 2.0]
+    assert told["sites"]["north"]["rows"] == 41

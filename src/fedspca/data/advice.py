@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedspca.data.columns import shown
 from fedspca.linalg.operators import Rows
+from fedspca.linalg.packed import PackedRows
 
 Array = NDArray[np.float64]
 
@@ -42,18 +44,18 @@ class ColumnFacts:
     odd: str | None
 
 
-def column_facts(names: Sequence[str], rows: Rows) -> Iterator[ColumnFacts]:
+def column_facts(names: Sequence[str], rows: Rows | PackedRows) -> Iterator[ColumnFacts]:
     """Look at each column of a site.
 
     Parameters
     ----------
     names : sequence of str
         The features.
-    rows : array or CSR matrix
-        The site's rows; the first hundred thousand are looked at.
+    rows : array, CSR matrix or packed genotypes
+        The site's rows; the first hundred thousand are looked at, or as many genotypes as are decoded at once.
     """
-    top = rows[:LOOKED_AT]
-    columns = top.tocsc() if sp.issparse(top) else None
+    top: Any = next(rows.blocks()) if isinstance(rows, PackedRows) else rows[:LOOKED_AT]
+    columns = None if isinstance(top, np.ndarray) else top.tocsc()
     for j, name in enumerate(names):
         column = np.asarray(top[:, j] if columns is None else columns[:, [j]].toarray().ravel(), dtype=np.float64)
         values = column[~np.isnan(column)]

@@ -16,11 +16,11 @@ from fedspca.data.columns import Columns, Feature, listed, shown
 from fedspca.data.formats import TextOptions, open_table, suffix_of
 from fedspca.data.matrices import MatrixTable
 from fedspca.data.plink import BedTable
-from fedspca.data.store import FileSink, MemorySink, Sink, mapped_rows
+from fedspca.data.store import ArrayWriter, FileSink, MemorySink, Sink, mapped_rows, part_of
 from fedspca.data.tables import Block, Table, Texts, feature_blocks
 from fedspca.data.transforms import transformed
 from fedspca.files import new_folder
-from fedspca.linalg.operators import AnyRows, Rows
+from fedspca.linalg.operators import Rows
 from fedspca.linalg.packed import PackedRows
 from fedspca.site.errors import InvalidData
 
@@ -34,7 +34,7 @@ class SiteRows(NamedTuple):
     """One site's rows, over the features asked for."""
 
     site: str
-    rows: AnyRows
+    rows: Rows | PackedRows
     beside: Mapping[str, NDArray[Any]] = MappingProxyType({})  # columns about rows, by name
 
 
@@ -112,10 +112,10 @@ def _genotypes(
     folder = (cache or default_cache()) / _key(path, features, columns, None, name)
     if not folder.exists():
         with new_folder(folder) as draft:  # made private, since it holds the site's rows
-            sink = FileSink(draft / "0")
+            writer = ArrayWriter(part_of(draft / "0", "rows"), np.uint8, (-(-len(wanted) // 4),))
             for block in table.packed_blocks(wanted):
-                sink.add(block)
-            sink.finish()
+                writer.append(block)
+            writer.close()
             (draft / "sites.json").write_text(json.dumps([name]), encoding="utf-8")
     packed: Any = mapped_rows(folder / "0", len(wanted))
     return SiteRows(name, PackedRows(packed, len(wanted)), beside)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import Rows, column_sums, deviations_from, missing_counts
+from fedspca.linalg.operators import AnyRows, column_sums, deviations_from, missing_counts
 
 Array = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ class Profile:
     missing: Array
 
     @classmethod
-    def of(cls, rows: Rows) -> "Profile":
+    def of(cls, rows: AnyRows) -> "Profile":
         """Profile rows, block by block."""
         n = rows.shape[0]
         counts = n - missing_counts(rows)

@@ -19,6 +19,7 @@ from fedspca.data.store import MemorySink
 from fedspca.data.units import unlike_sites
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.fit.settings import FitSettings, SolverSettings
+from fedspca.linalg.operators import Rows
 from fedspca.linalg.packed import PackedRows
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
@@ -53,19 +54,21 @@ class Inputs:
 
     @cached_property
     def profiles(self) -> dict[str, Profile]:
-        """Mean, spread and share missing at each site, except where rows are genotypes: those have no unit."""
+        """Mean, spread and share missing at each site."""
         with np.errstate(all="ignore"):  # values that are infinite or too large are refused by a fit
-            return {site.site: Profile.of(site.rows) for site in self._measured}
+            return {site.site: Profile.of(site.rows) for site in self.sites}
 
     @property
-    def _measured(self) -> list[SiteRows]:
-        return [site for site in self.sites if not isinstance(site.rows, PackedRows)]
+    def _measured(self) -> list[tuple[str, Rows]]:
+        """The sites whose rows are no genotypes: those have no unit, and no row numbers among them."""
+        return [(site.site, site.rows) for site in self.sites if not isinstance(site.rows, PackedRows)]
 
     @cached_property
     def oddities(self) -> tuple[str, ...]:
         """Sentences about columns that may be no measurements, and about sites that may have another unit."""
-        usable = {name: profile for name, profile in self.profiles.items() if np.isfinite(profile.spread).all()}
-        asked = advice(self.feature_names, [(site.site, site.rows) for site in self._measured])
+        measured = [name for name, _ in self._measured]
+        usable = {name: self.profiles[name] for name in measured if np.isfinite(self.profiles[name].spread).all()}
+        asked = advice(self.feature_names, self._measured)
         return (*asked, *unlike_sites(self.feature_names, usable))
 
 
@@ -163,8 +166,8 @@ def put_together(sites: Sequence[SiteRows]) -> list[SiteRows]:
 
 
 def _stacked(name: str, parts: Sequence[SiteRows]) -> SiteRows:
-    rows = [part.rows for part in parts]
-    if any(isinstance(each, np.memmap | PackedRows) for each in rows):
+    rows = [part.rows for part in parts if not isinstance(part.rows, np.memmap | PackedRows)]
+    if len(rows) < len(parts):
         raise InvalidData(
             f"The rows of site {shown(name)} are too many to put together in memory. Append the new rows to the site's "
             "own file, and give that file."
