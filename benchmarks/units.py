@@ -2,18 +2,21 @@
 
 Public tables that come with scikit-learn, dealt out to sites that are alike and to sites that are not. Every feature of
 every site is one case. A feature that takes fewer than ten values, such as a code, has no unit and is left out.
+
+In a study between institutions nobody sees a site's flag, but the number of sites that flag a feature: the second table
+counts the features of a study for which that number is not zero.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from sklearn import datasets
 
-from fedspca.data.profile import Profile
-from fedspca.data.units import unit_factors
 from fedspca.experiments import partitions
+from fedspca.linalg.profile import Profile
+from fedspca.linalg.units import unit_factors
 
-SEEDS, SITES = range(5), (2, 5, 10)
+SEEDS, SITES, STUDIES = range(5), (2, 5, 10), (3, 5, 10)
 FACTORS = (2.54, 7.5, 10.0, 18.0, 30.0, 1000.0)
 TABLES = ("breast_cancer", "wine", "diabetes", "iris")
 DEALS = ("at random", "by a label (Dirichlet 0.5)", "by the principal score", "features shifted by 1 SD")
@@ -51,11 +54,34 @@ def flagged(mine: np.ndarray, others: np.ndarray, factor: float) -> np.ndarray:
     return np.asarray(unit_factors(Profile.of(mine * factor), Profile.of(others)) != 1)
 
 
+def studies(deal: str) -> Iterator[list[np.ndarray]]:
+    """Return the rows of every site of a study, for every table; sites have at least five rows."""
+    for name in TABLES:
+        for n_sites in STUDIES:
+            for seed in SEEDS:
+                rows, owners = dealt(name, deal, n_sites, seed)
+                yield [part for owner in np.unique(owners) if len(part := rows[owners == owner]) >= 5]
+
+
+def counted(parts: list[np.ndarray], factor: float) -> np.ndarray:
+    """Return which features some site finds odd, once they are multiplied by a factor at the first site."""
+    profiles = [Profile.of(part * (factor if k == 0 else 1.0)) for k, part in enumerate(parts)]
+    joint = Profile.joint(profiles)
+    return np.any([unit_factors(own, joint.without(own)) != 1 for own in profiles], axis=0)
+
+
 def main() -> None:
     """Print, for each way to deal, the share of features asked about: with the right unit, and with wrong ones."""
+    print("A site and all others:")
+    _table(lambda deal: [[flagged(*case, f) for f in (1.0, *FACTORS)] for case in cases(deal)])
+    print("A study between institutions, one site with the factor:")
+    _table(lambda deal: [[counted(parts, f) for f in (1.0, *FACTORS)] for parts in studies(deal)])
+
+
+def _table(flags: Callable[[str], list[list[np.ndarray]]]) -> None:
     print(f"{'sites are dealt':<28}{'cases':>8}{'false alarms':>14}" + "".join(f"{f'×{f:g}':>9}" for f in FACTORS))
     for deal in DEALS:
-        found = [[flagged(mine, others, f) for f in (1.0, *FACTORS)] for mine, others in cases(deal)]
+        found = flags(deal)
         shares = [np.concatenate(column).mean() for column in zip(*found, strict=True)]
         n = sum(len(case[0]) for case in found)
         print(f"{deal:<28}{n:>8,}{shares[0]:>14.2%}" + "".join(f"{share:>9.1%}" for share in shares[1:]))

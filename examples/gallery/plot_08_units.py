@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 from fedspca import ExactSPCA, SparsePCAModel
-from fedspca.data.profile import Profile
 from fedspca.data.units import unlike_sites
+from fedspca.linalg.profile import Profile
 
 data = load_breast_cancer(as_frame=True).data
 names = list(data.columns)

@@ -13,6 +13,7 @@ Array = NDArray[np.float64]
 
 PROVED = 1e-6  # a gap below which loadings are called optimal
 DOMINANT = 0.5  # share of the variance above which a warning says that one feature's unit decides the result
+NAMED = 8  # features that a caution names
 OVERLAP = 0.8  # correlation from which two scores carry nearly the same information
 
 
@@ -85,6 +86,7 @@ class Readable:
             *self._overlap_in_words(),
             *self._scale_in_words(),
             *self._ending_in_words(),
+            *self._units_in_words(),
             *self.facts.get("oddities", []),
         ]
 
@@ -119,6 +121,18 @@ class Readable:
         if ended is None or self.facts.get("converged", True):
             return []
         return [f"The fit did not converge; it ended because: {ended}. Allow more rounds, or a larger tolerance."]
+
+    def _units_in_words(self) -> list[str]:
+        odd = list(self.facts.get("odd_units") or {})
+        if not odd:
+            return []
+        named = ", ".join(map(repr, odd[:NAMED])) + (f" and {len(odd) - NAMED} more" if len(odd) > NAMED else "")
+        told = (
+            f"At some site a unit may be wrong: {named}. There the mean and the spread are several times larger or "
+            "smaller than at the other sites. The sum does not tell which site it is. Ask the owners to read what "
+            "fedspca site status says of their own rows."
+        )
+        return [told]
 
     def optimality(self) -> str | None:
         """Say how much better other loadings can be at most; None if no bound is known."""

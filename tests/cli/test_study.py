@@ -1,15 +1,18 @@
 import json
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from fedspca.cli.app import app
 from fedspca.door.agreement import roster_phrase
 from fedspca.federation.channel import LocalChannel
+from fedspca.fit.settings import FitSettings
 from fedspca.study.coordinator import StudyFolder
 from fedspca.study.owner import SiteFolder
 from fedspca.study.run import run_study
-from helpers.studies import SITES, write_tables
+from fedspca.study.simulation import endpoints, make_simulation
+from helpers.studies import SITES, study, write_tables
 
 
 @pytest.fixture
@@ -74,6 +77,21 @@ class TestCommands:
         log = files / "north" / "log.jsonl"
         log.write_text(log.read_text().replace("propose", "depose"))
         assert "was changed after it was written" in run("site", "log", "--site", "north", "--verify", code=1)
+
+    def test_status_warns_of_a_unit_and_names_no_site(self, run, files):
+        for name in SITES:
+            rows = pd.read_csv(files / f"{name}.csv") + 10.0
+            rows["f3"] *= 18.0 if name == "north" else 1.0
+            rows.to_csv(files / f"{name}.csv", index=False)
+        data = FitSettings(files=tuple(str(files / f"{name}.csv") for name in SITES))
+        folder = make_simulation(files / "heart", study(), data)
+        assert "CAUTION" not in run("study", "status", "heart")
+        run_study(folder, LocalChannel(endpoints(folder)), "run")
+        assert "CAUTION: At some site a unit may be wrong: 'f3'." in run("study", "status", "heart")
+        assert "'f3'" in json.loads(run("study", "status", "heart", "--json"))["cautions"][0]
+        settings = folder.path / "study.toml"
+        settings.write_text(settings.read_text().replace("components = 2", "components = 1"))
+        assert "CAUTION" not in run("study", "status", "heart")  # the model is of other terms
 
     def test_mistakes_are_told_in_words(self, run, files):
         assert "there is no study here" in run("study", "status", "none", code=1)

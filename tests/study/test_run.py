@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -181,6 +183,34 @@ def test_masked_studies_give_what_plain_ones_do_and_are_resumed(files, given):
             run_study(folder, channel(limit), "run")
         again = run_study(folder, channel(None), "resume")
         assert again.components.tobytes() == model.components.tobytes()
+
+
+def test_masked_sites_count_where_a_unit_looks_wrong_and_their_owners_see_whose_it_is(files):
+    for name in SITES:
+        rows = pd.read_csv(files / f"{name}.csv") + 10.0
+        rows["f3"] *= 18.0 if name == "north" else 1.0
+        rows.to_csv(files / f"{name}.csv", index=False)
+    data = FitSettings(files=tuple(str(files / f"{name}.csv") for name in SITES))
+    folder = make_simulation(files / "trial", study(masked=True), data)
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    assert list(model.facts["odd_units"]) == ["f3"]
+    (told,) = [caution for caution in model.cautions() if "unit may be wrong" in caution]
+    assert "'f3'" in told
+    assert not any(name in told for name in SITES)
+    assert "At some site a unit may be wrong" in report_html(model)
+    (owner,) = SiteFolder(files / "trial" / "sites" / "north").cautions()
+    assert re.match(r"'f3' is \S+ times larger here", owner)
+
+
+def test_a_study_that_compares_no_units_does_not_ask(files):
+    data = FitSettings(files=tuple(str(files / f"{name}.csv") for name in SITES))
+    folder = make_simulation(files / "trial", study(units=False), data)
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    assert "odd_units" not in [line["query"] for line in told(folder, "question")]
+    assert model.cautions() == []
+    assert (
+        "odd_units" not in study(adjust=("age",)).agreement("key", dict.fromkeys(SITES, "k"), ("f",), files).questions
+    )
 
 
 def test_a_private_study_releases_once_and_says_what_it_spent(files):

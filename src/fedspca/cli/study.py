@@ -14,7 +14,7 @@ from rich.text import Text
 from fedspca.cli.fit import INTERRUPTED
 from fedspca.cli.open import Browser, Port, show_page
 from fedspca.cli.options import AsJson, settings_as_options, split_names
-from fedspca.cli.output import cells, console, notes, print_json, print_table, short, table, visible
+from fedspca.cli.output import cells, console, notes, print_json, print_table, sentence, short, table, visible
 from fedspca.cli.show import print_loadings, summary
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.study.settings import StudySettings
@@ -137,8 +137,10 @@ def status(
             said = event.get("said", said)
             if event["event"] == "failed":
                 raise ValueError(event["error"])
+    cautions = _cautions(study, agreement.hash)
     if as_json:
-        print_json({"study": agreement.study, "agreement": agreement.hash, "sites": said, "asked": when})
+        known_now = {"study": agreement.study, "agreement": agreement.hash, "sites": said, "asked": when}
+        print_json({**known_now, "cautions": cautions})
         return
     shown = table(("site", "left"), ("state", "left"), ("key", "left"))
     for site, state in said.items():
@@ -151,6 +153,8 @@ def status(
     if not engine.runs:
         then = f"Start it: fedspca study start {folder}"
     console().print(f"{features}{then}", soft_wrap=True)
+    for caution in cautions:
+        console().print(f"CAUTION: {visible(sentence(caution))}", soft_wrap=True)
 
 
 @app.command("run")
@@ -316,6 +320,16 @@ def _study(folder: Path) -> "StudyFolder":
     from fedspca.study.coordinator import StudyFolder
 
     return StudyFolder(folder)
+
+
+def _cautions(study: "StudyFolder", agreement: str) -> list[str]:
+    """Return what a reader of the study's model must know first, such as a unit that may be wrong at some site."""
+    if not study.finished:
+        return []
+    from fedspca.model import SparsePCAModel
+
+    model = SparsePCAModel.load(study.model)
+    return model.cautions() if model.facts.get("schema") == agreement else []
 
 
 def _run(folder: Path, action: str, wait: float | None, *, as_json: bool) -> None:

@@ -1,51 +1,13 @@
-"""Features that differ so much between sites that a unit may be wrong: means and spreads of a site and the others.
-
-A wrong unit multiplies the mean and the standard deviation by the same factor. Sites with different patients
-have other means or other spreads, but seldom both, by a large factor in the same direction.
-``python -m benchmarks units`` counts how often the factors below give a false alarm, and how often they find a unit.
-"""
+"""Say in words which features differ so much between sites that a unit may be wrong."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedspca.data.columns import shown
-from fedspca.data.profile import Profile
-
-Array = NDArray[np.float64]
-
-FACTOR = 3.0  # by which mean and spread must both differ
-LONE_FACTOR = 6.0  # by which the spread must differ where a mean near zero says nothing of the unit
-LOCATED = 0.5  # a mean of at least this many standard deviations suggests a ratio scale
-
-
-def unit_factors(profile: Profile, others: Profile) -> Array:
-    """How many times larger each feature is at a site than elsewhere, where a unit may be wrong; 1 where not.
-
-    Parameters
-    ----------
-    profile : Profile
-        The site's own rows.
-    others : Profile
-        All other rows.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spreads = profile.spread / others.spread
-        means = profile.mean / others.mean
-        located = np.minimum(np.abs(profile.mean) / profile.spread, np.abs(others.mean) / others.spread) >= LOCATED
-    both = np.minimum(_apart(spreads), _apart(means)) >= FACTOR
-    alike = (spreads > 1) == (means > 1)
-    odd = np.where(located, both & alike & (means > 0), _apart(spreads) >= LONE_FACTOR)
-    usable = ~(profile.constant | others.constant) & np.isfinite(spreads)
-    return np.where(odd & usable, spreads, 1.0)
-
-
-def _apart(ratio: Array) -> Array:
-    """Return the ratio or its inverse, whichever is above one."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.nan_to_num(np.maximum(np.abs(ratio), 1 / np.abs(ratio)), nan=1.0, posinf=1.0)
+from fedspca.linalg.profile import Profile
+from fedspca.linalg.units import apart, unit_factors
 
 
 def unlike_sites(names: Sequence[str], profiles: Mapping[str, Profile]) -> list[str]:
@@ -65,7 +27,7 @@ def unlike_sites(names: Sequence[str], profiles: Mapping[str, Profile]) -> list[
         site: unit_factors(profile, Profile.joint([p for other, p in profiles.items() if other != site]))
         for site, profile in profiles.items()
     }
-    odd = np.array([_apart(factor) for factor in factors.values()])
+    odd = np.array([apart(factor) for factor in factors.values()])
     for j, name in enumerate(names):
         constant = [site for site, profile in profiles.items() if profile.constant[j]]
         if 0 < len(constant) < len(profiles):
@@ -98,11 +60,10 @@ def unlike_the_others(names: Sequence[str], profile: Profile, model: Any) -> lis
         The joint model; its mean and standard deviation are of this site's rows and all others.
     """
     rest = model.n_samples - profile.n_rows
-    scaled = model.facts.get("estimator", {}).get("params", {}).get("scale")  # else the spread is not known
     noised = (model.facts.get("institutions") or {}).get("privacy")
-    if rest < 2 or not scaled or noised:
+    if rest < 2 or model.spread is None or not model.preparation.plain or noised:
         return []
-    joint = Profile(model.n_samples, model.mean, model.scale, model.missing_share)
+    joint = Profile(model.n_samples, model.mean, model.spread, model.missing_share)
     factors = unit_factors(profile, joint.without(profile))
     return [
         _in_words(names[int(j)], float(factors[j]), "here than at the other sites")

@@ -10,6 +10,8 @@ the agreement and earlier questions, never on rows. So a refusal reveals nothing
 - A study has one frame: the means and scales of the first question that contains them, and the coefficients of the
   covariates, if the study adjusts for covariates.
 - Site effects (ComBat) are measured against one set of joint means and spreads.
+- Units are compared with one joint mean, spread and count of values: with others, the counts of sites would tell each
+  site's own, by bisection.
 - Sites begin a consensus at a common point.
 - A release with noise is the one that the agreement states: its mechanism, clip, centre, scale and lengths.
 """
@@ -38,6 +40,7 @@ REFERENCES = "study:references"
 BEFORE_COMBAT = frozenset({"moments", "deviations", "covariate_sums", "within_moments", "within_squares"})
 MEANS = "study:means"
 ERRORS_ASKED = "row errors asked"  # in this run
+UNITS = "study:units"  # the joint figures with which sites compared theirs
 SUBSPACES = "study:subspaces"  # the subspaces for which row errors were released
 SAME = 1e-6  # largest difference of means and scales between runs of a study, in units of the scale
 ALIKE = 1e-12  # largest difference of values that both sides compute from the agreement
@@ -66,6 +69,7 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
         or _folds_objection(agreement, query)
         or _permutations_objection(query, kept)
         or _between_objection(agreement, query)
+        or _units_objection(agreement, query, kept)
         or _directions_objection(query)
         or _adjustment_objection(agreement, query, kept)
         or _reference_objection(agreement, query, kept)
@@ -89,6 +93,10 @@ def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
         means = kept.get(MEANS, np.zeros((0, d)))
         if not _known(query.arrays["mean"], means):
             changed[MEANS] = np.vstack([means, query.arrays["mean"]])
+    elif query.name == "odd_units":
+        before = kept.get(UNITS, np.zeros((0, 3, d)))
+        if not _compared_before(query, before):
+            changed[UNITS] = np.concatenate([before, [_joint_figures(query)]])
     elif d:
         frames = kept.get(FRAMES, np.zeros((0, 2, d)))
         if not any(_same_frame(query, frame) for frame in frames):
@@ -172,6 +180,25 @@ def _between_objection(agreement: Agreement, query: Query) -> str | None:
     if query.name != "between_sites" or not agreement.masked or len(agreement.sites) >= BETWEEN_AT_LEAST:
         return None
     return "under masks what lies between sites is told of four sites or more: of three, each would know the others'."
+
+
+def _units_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
+    """Refuse to compare units with other joint figures than before: many counts of sites are a bisection."""
+    before = kept.get(UNITS, ())
+    if query.name != "odd_units" or len(before) < _most_frames(agreement) or _compared_before(query, before):
+        return None
+    return "units were compared with another joint mean and spread before, and a study has one."
+
+
+def _compared_before(query: Query, before: Any) -> bool:
+    """Whether the joint figures are some of those before, up to rounding differences between machines."""
+    figures = _joint_figures(query)
+    size = np.maximum(np.abs(figures), np.abs(query.arrays["spread"]))
+    return any(bool(np.all(np.abs(figures - known) <= SAME * size)) for known in before)
+
+
+def _joint_figures(query: Query) -> Array:
+    return np.stack([query.arrays[name] for name in ("counts", "mean", "spread")])
 
 
 def _permutations_objection(query: Query, kept: Kept) -> str | None:
@@ -263,7 +290,7 @@ def _frame_objection(agreement: Agreement, query: Query, kept: Kept) -> str | No
     if query.name == "row_errors" and len(kept.get(SUBSPACES, ())) >= frames and _told_before(query, kept) is None:
         return "row errors are told about one subspace in a study, and they were told about another."
     before = kept.get(FRAMES)
-    if before is None or "mean" not in query.arrays or len(before) < frames:
+    if before is None or "scale" not in query.arrays or len(before) < frames:
         return None
     if any(_same_frame(query, frame) for frame in before):
         return None

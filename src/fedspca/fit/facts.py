@@ -37,6 +37,7 @@ def judge(
     *,
     gram: Array | None = None,
     between: bool = False,
+    units: bool = False,
 ) -> Judgement:
     """Ask for the figures that the report shows beside the loadings.
 
@@ -52,6 +53,8 @@ def judge(
         S, if the fit asked for it: then products with S are not asked for.
     between : bool, default=False
         Whether to ask also for the variance between the sites' means.
+    units : bool, default=False
+        Whether to ask also at how many sites a feature's unit looks wrong.
     """
     frame = fitted._fitted_moments().frame
     about = frame_arrays(frame)
@@ -77,6 +80,8 @@ def judge(
         facts["covariate_variance"] = dict(fitted.covariate_variance_)
     if between and federation.n_sites > 1:
         facts["between_sites"] = shares_between(federation, fitted._fitted_moments(), scaled=bool(fitted.scale))
+    if units and federation.n_sites > 1 and fitted.spread_ is not None:
+        facts["odd_units"] = odd_units(federation, fitted, fitted.spread_)
     return Judgement(captured / (n - 1), facts)
 
 
@@ -86,6 +91,14 @@ def _dense_variances(federation: Federation, frame: Frame, r: int, gram: Array |
         return np.maximum(leading(gram, min(r + OVERSAMPLING, len(gram)))[0], 0.0)
     found = leading_subspace(federation, frame, r, np.random.default_rng(0))
     return np.array([*found.values, *found.beyond])
+
+
+def odd_units(federation: Federation, fitted: FederatedSparsePCA, spread: Array) -> dict[str, int]:
+    """Return the features whose unit looks wrong at some site, each with the number of sites that find it odd."""
+    counts = fitted.n_samples_ * (1 - fitted.missing_share_)
+    answer = federation.sum(Query("odd_units", {"counts": counts, "mean": fitted.mean_, "spread": spread}))
+    odd = np.rint(answer["odd"]).astype(int)
+    return {str(federation.feature_names[j]): int(odd[j]) for j in np.flatnonzero(odd)}
 
 
 def shares_between(federation: Federation, moments: Moments, *, scaled: bool) -> dict[str, float]:

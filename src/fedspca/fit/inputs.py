@@ -13,7 +13,6 @@ from fedspca.data.advice import advice
 from fedspca.data.columns import Feature, choose, listed, shown
 from fedspca.data.formats import how_read, open_table
 from fedspca.data.prepare import SiteRows, read_sites
-from fedspca.data.profile import Profile
 from fedspca.data.schema import Schema, agree
 from fedspca.data.store import MemorySink
 from fedspca.data.units import unlike_sites
@@ -21,6 +20,7 @@ from fedspca.federation.covariance import CovarianceFederation
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.linalg.operators import Rows
 from fedspca.linalg.packed import PackedRows
+from fedspca.linalg.profile import Profile
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
 from fedspca.site.preparation import Preparation, is_missing, level_text

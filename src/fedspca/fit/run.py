@@ -138,6 +138,7 @@ def fitted_model(
     *,
     sites: Sequence[Site] = (),
     earlier: Earlier | None = None,
+    units: bool = False,
     **facts: Any,
 ) -> SparsePCAModel:
     """Fit, ask what the report shows beside the loadings, and return all of it as a model.
@@ -154,12 +155,14 @@ def fitted_model(
         Those in this process, whose own figures are shown if they allow it.
     earlier : Earlier, optional
         Where a fit to other rows ended: this one begins there.
+    units : bool, default=False
+        Whether to ask the sites whose units look wrong; files are compared before a fit, without a question.
     **facts
         Further facts to keep with the model.
     """
     gram = fit_from(estimator, federation, earlier)
     asking = Rounds(federation)
-    judgement = judge(asking, sites, estimator, gram=gram, between=settings.between_sites)
+    judgement = judge(asking, sites, estimator, gram=gram, between=settings.between_sites, units=units)
     followed = settings.path and settings.solver == "exact"
     settled = replace(settings, components=estimator.n_components_)
     path = follow_path(settled, asking, default_grid(len(federation.feature_names))) if followed else None

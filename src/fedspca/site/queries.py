@@ -42,9 +42,11 @@ from fedspca.linalg.operators import (
     deviations_from,
     missing_counts,
 )
+from fedspca.linalg.profile import Profile
 from fedspca.linalg.shrinkage import smooth_norms
 from fedspca.linalg.stiefel import Retraction, polar_factor, project_out
 from fedspca.linalg.symmetric import pack
+from fedspca.linalg.units import unit_factors
 from fedspca.site.consensus import (
     ConsensusState,
     Descent,
@@ -216,6 +218,16 @@ def between_sites(data: SiteData, state: State, query: Query) -> tuple[State, Te
         "within": np.maximum(squares - sums**2 / n, 0.0),
         "left": left**2 / n,
     }
+
+
+def odd_units(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """For each feature, 1 if its unit looks wrong at this site beside the other sites, else 0: the sum counts sites."""
+    if not data.preparation.plain:
+        raise InvalidQuery(
+            data.site, query.name, "rows with covariates, weights or a mean of their own are not compared."
+        )
+    own, joint = Profile.of(data.rows), Profile.of_sums(*(query.arrays[name] for name in ("counts", "mean", "spread")))
+    return state, {"odd": (unit_factors(own, joint.without(own)) != 1).astype(np.float64)}
 
 
 def gram_product(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
@@ -497,6 +509,13 @@ QUERIES: Mapping[str, Question] = {
         terms={"sums": ("d",), "between": ("d",), "within": ("d",), "left": ("d",)},
         arrays=FRAME,
         optional=SEEN,
+    ),
+    "odd_units": Question(
+        odd_units,
+        "for each feature at how many sites its mean and its spread are several times larger or smaller than at the "
+        "others: its unit may be wrong there",
+        terms={"odd": ("d",)},
+        arrays={"counts": ("d",), "mean": ("d",), "spread": ("d",)},
     ),
     "gram_product": Question(
         gram_product,

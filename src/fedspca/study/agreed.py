@@ -25,6 +25,7 @@ from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query
 from fedspca.solvers.exact.loop import Earlier
 from fedspca.solvers.rounds import Round
+from fedspca.study.settings import ODD_UNITS
 
 
 def agreed_settings(agreement: Agreement) -> SolverSettings:
@@ -69,7 +70,8 @@ def agreed_model(
     estimator = make_estimator(settings, [callback])
     with _alike(agreement):
         earlier = None if agreement.update is None else earlier_of(agreement.update)
-        model = fitted_model(settings, estimator, private or sums, earlier=earlier, told=list(told))
+        asks_units = ODD_UNITS in agreement.questions
+        model = fitted_model(settings, estimator, private or sums, earlier=earlier, units=asks_units, told=list(told))
     gone = lost()
     facts = {
         "study": {"name": agreement.study, "agreement": agreement.hash, **agreement.fit, "files": []},

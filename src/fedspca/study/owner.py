@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fedspca.data.prepare import SiteRows
-from fedspca.data.profile import Profile
 from fedspca.data.units import unlike_the_others
 from fedspca.door.agreement import Agreement
 from fedspca.door.endpoint import Endpoint
@@ -34,6 +33,7 @@ from fedspca.fit.settings import FitSettings, read_fit_settings
 from fedspca.fit.template import template
 from fedspca.letters.audit import Audit
 from fedspca.letters.identity import Identity
+from fedspca.linalg.profile import Profile
 from fedspca.model import SparsePCAModel
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fedspca.door.agreement import Agreement
 from fedspca.site.policy import GRAM
-from fedspca.study.settings import CONSENSUS
+from fedspca.study.settings import CONSENSUS, ODD_UNITS
 
 # Questions of a whole run, counted on runs of each kind. Where the covariance is asked for, the number is nearly fixed.
 WITH_COVARIANCE, BY_PRODUCTS = 4, 12
@@ -17,9 +17,10 @@ def expected_questions(agreement: Agreement) -> int | None:
     if agreement.privacy is not None or agreement.fit.get("solver") in CONSENSUS:
         return None
     path = bool(agreement.fit.get("path"))
+    units = ODD_UNITS in agreement.questions
     if GRAM in agreement.questions:
-        return WITH_COVARIANCE + path * PATH_WITH_COVARIANCE
-    return BY_PRODUCTS + path * PATH_BY_PRODUCTS
+        return WITH_COVARIANCE + units + path * PATH_WITH_COVARIANCE
+    return BY_PRODUCTS + units + path * PATH_BY_PRODUCTS
 
 
 def seconds_left(number: int, expected: int | None, seconds: Sequence[float]) -> float | None:

@@ -26,6 +26,7 @@ CONSENSUS = ("faspca", "fsspca")
 WITHIN = ("covariate_sums", "within_moments")
 COMBAT = ("within_squares", "harmonised")
 COVARIATES = ("covariate_sums", "covariate_moments", "residuals")
+ODD_UNITS = "odd_units"
 ALWAYS = ("moments", "deviations", "captured_variance", "row_errors")
 
 
@@ -35,6 +36,9 @@ class StudySettings(SolverSettings):
 
     between_sites: bool = setting(
         "fit", "Also sum what lies between the sites' means, before and after, for the report.", False
+    )
+    units: bool = setting(
+        "fit", "Also count the sites where a feature's unit looks wrong (one more sum of small whole numbers).", True
     )
     path: bool = setting(
         "fit", "Also follow the variance captured against non-zeros (exact; a dozen rounds more).", False
@@ -174,6 +178,8 @@ class StudySettings(SolverSettings):
 
     def _beside(self) -> set[str]:
         """Return the questions about covariates, weights, and differences between sites."""
+        from fedspca.site.preparation import unusual
+
         weighted = self.weight is not None or self.site_weight != "rows"
         return {
             *(COVARIATES if self.adjust else ()),
@@ -181,6 +187,7 @@ class StudySettings(SolverSettings):
             *(COMBAT if self.centre == "combat" else ()),
             *(("weighted_moments",) if weighted else ()),
             *(("between_sites",) if self.between_sites else ()),
+            *((ODD_UNITS,) if self.units and not unusual(self.fit_settings()) else ()),
         }
 
     def _most_components(self) -> int:

@@ -29,6 +29,7 @@ class CoordinatorPage:
 
     def __init__(self, folder: StudyFolder) -> None:
         self._folder, self._engine = folder, Engine(folder)
+        self._told: tuple[int, list[str]] = (0, [])  # when the model was written, and what is to be told of it
         self._position, self._events = 0, list[Mapping[str, Any]]()
         self.title = f"Study {folder.settings.name}: coordinator"
 
@@ -81,6 +82,13 @@ class CoordinatorPage:
         free = runs and self._engine.going_on() is None and len(replies) == len(rows)
         return join(_heading("Sites"), _table(("site", "state", "key"), rows, label="Sites"), ask if free else None)
 
+    def _cautions(self) -> list[Markup]:
+        """Return what a reader of the result must know first; the model is read again only when it is another."""
+        written = (self._folder.model / "manifest.json").stat().st_mtime_ns
+        if self._told[0] != written:
+            self._told = (written, SparsePCAModel.load(self._folder.model).cautions())
+        return [tag("p", caution, class_="warn") for caution in self._told[1]]
+
     def _said(self) -> Mapping[str, str]:
         return next((event["said"] for event in reversed(self._events) if event["event"] == "sites"), {})
 
@@ -93,7 +101,7 @@ class CoordinatorPage:
         if self._folder.finished:
             button = tag("button", "Open the report", type="button", data_document="report", id="report")
             told = tag("p", f"The model is in {self._folder.model}.", class_="good")
-            return join(_heading("The result"), told, button, run if ready else None)
+            return join(_heading("The result"), told, *self._cautions(), button, run if ready else None)
         if (self._folder.journal / "run.json").exists() and self._engine.runs:
             again = tag("form", tag("button", "Go on with the run", id="resume"), data_action="resume")
             return join(_heading("The run"), tag("p", "A run was stopped. What sites answered is kept."), again)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from fedspca.data.profile import Profile
+from fedspca.linalg.profile import Profile
 from helpers.study_files import make_rows
 
 

@@ -30,6 +30,12 @@ class Profile:
         return cls(n, mean, np.sqrt(squares / np.maximum(counts - 1, 1)), 1 - counts / n)
 
     @classmethod
+    def of_sums(cls, counts: Array, mean: Array, spread: Array) -> "Profile":
+        """Return the profile of rows of which only figures are known: each feature's count of values, mean and SD."""
+        n = max(float(counts.max()), 1.0)
+        return cls(round(n), mean, spread, 1 - counts / n)
+
+    @classmethod
     def joint(cls, parts: Sequence["Profile"]) -> "Profile":
         """Return the profile of the rows of several sites together."""
         counts = np.array([part.counts for part in parts])
