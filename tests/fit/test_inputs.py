@@ -1,14 +1,26 @@
 import pytest
 
-from helpers.study_files import NAMES
+from fedspca.fit.inputs import open_inputs, site_names
+from fedspca.fit.settings import FitSettings
+from fedspca.site.errors import InvalidData
 
 
 def test_names_of_sites_tell_files_apart():
-    from fedspca.fit.inputs import site_names
-
     assert site_names(["x/a.csv.gz", "b.parquet"]) == ["a", "b"]
     assert site_names(["a.csv", "a.parquet"]) == ["a.csv", "a.parquet"]
     assert site_names(["x/a.csv", "y/a.csv"]) == ["x/a.csv", "y/a.csv"]
     with pytest.raises(ValueError, match="more than once"):
         site_names(["a.csv", "a.csv"])
-    assert NAMES
+
+
+def test_a_mistake_that_files_share_is_told_once(tmp_path):
+    for name in "abc":
+        words = "sex" if name != "c" else "town"
+        (tmp_path / f"{name}.csv").write_text(f"f0;f1;{words}\n1,5;2;M\n2,5;1;F\n")
+    files = [str(tmp_path / f"{name}.csv") for name in "abc"]
+    with pytest.raises(InvalidData) as caught:
+        open_inputs(FitSettings(files=tuple(files)))
+    assert f"{files[0]}, {files[1]}: these columns do not hold numbers: 'sex' (text)." in str(caught.value)
+    assert f"{files[2]}: these columns do not hold numbers: 'town' (text)." in str(caught.value)
+    told = open_inputs(FitSettings(files=tuple(files), exclude=("sex", "town"))).told
+    assert told == ("a.csv, b.csv, c.csv: read with decimal commas (--decimal)",)

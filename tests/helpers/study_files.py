@@ -45,6 +45,30 @@ def write_h5ad(path, rows, *, sparse=True, owners=None):
             column["codes"] = np.array([sorted(set(owners)).index(owner) for owner in owners], dtype=np.int8)
 
 
+def write_old_h5ad(path, rows, owners, *, version):
+    """Write an earlier layout of anndata: 0.6 kept obs and var as arrays of records, 0.7 all categories apart."""
+    import h5py
+
+    text = h5py.string_dtype()
+    levels = sorted(set(owners))
+    codes = np.array([levels.index(owner) for owner in owners], dtype=np.int8)
+    with h5py.File(path, "w") as file:
+        file["X"] = rows
+        if version == "0.6":
+            records = [(f"r{i}", code) for i, code in enumerate(codes)]
+            file["obs"] = np.array(records, dtype=[("index", text), ("hospital", np.int8)])
+            file["var"] = np.array([(name,) for name in NAMES], dtype=[("index", text)])
+            file["uns/hospital_categories"] = np.array(levels, dtype=text)
+            return
+        for name, index in (("obs", [f"r{i}" for i in range(len(rows))]), ("var", NAMES)):
+            group = file.create_group(name)
+            group.attrs["_index"] = "_index"
+            group["_index"] = np.array(index, dtype=text)
+        file["obs/__categories/hospital"] = np.array(levels, dtype=text)
+        file["obs/hospital"] = codes
+        file["obs/hospital"].attrs["categories"] = file["obs/__categories/hospital"].ref
+
+
 def write(path, rows):
     """Write rows in the format that the file's name says."""
     table, kind = frame(rows), path.name.split(".", 1)[1]

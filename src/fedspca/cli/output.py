@@ -22,8 +22,9 @@ def visible(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return text with a capital letter and a full stop, where it lacks them."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', ')')) else '.'}"
+    """Return text with a capital letter and a full stop, where it lacks them; a name in front stays as it is."""
+    first = text[:1].upper() if text.partition(" ")[0].isalpha() else text[:1]
+    return f"{first}{text[1:]}{'' if text.endswith(('.', '?', ')')) else '.'}"
 
 
 def short(name: str, longest: int = LONGEST) -> str:

@@ -58,6 +58,13 @@ def numpy_table(path: Path) -> MatrixTable:
         ) from None
 
 
+OLD = (
+    "it was written by an anndata older than 0.7, in a layout that is no longer in use. Write it again: "
+    'anndata.read_h5ad("old.h5ad").write_h5ad("new.h5ad").'
+)
+CATEGORIES = "__categories"  # where anndata 0.7 kept the categories of all columns
+
+
 class H5adTable:
     """An AnnData file: X by rows (dense or CSR), features named by ``var``, other columns from ``obs``."""
 
@@ -65,15 +72,20 @@ class H5adTable:
         self.where = str(path)
         self._path = path
         with self._open() as file:
+            if (problem := _layout_problem(file)) is not None:
+                raise InvalidData(f"{path}: {problem}")
             try:
                 names = _index(file["var"])
                 self._sparse = not hasattr(file["X"], "shape")
                 kind = file["X"].attrs.get("encoding-type", "array")
                 self._n_rows = len(_index(file["obs"]))
                 dtype = (file["X"]["data"] if self._sparse else file["X"]).dtype
-                beside = sorted(str(name) for name in file["obs"] if name != file["obs"].attrs["_index"])
-            except (KeyError, AttributeError):
-                raise InvalidData(f"{path}: it lacks X, obs or var, so it is not an AnnData file.") from None
+                apart = {file["obs"].attrs["_index"], CATEGORIES}
+                beside = sorted(str(name) for name in file["obs"] if name not in apart)
+            except (KeyError, AttributeError, TypeError):
+                raise InvalidData(
+                    f"{path}: its X, obs or var is not as anndata writes it: the file is no AnnData file, or damaged."
+                ) from None
         if self._sparse and kind != "csr_matrix":
             raise InvalidData(f"{path}: X is stored as {kind}. Store it by rows: adata.X = adata.X.tocsr().")
         self._n_features = len(names)
@@ -105,17 +117,33 @@ class H5adTable:
                 yield Block(_floating(_selected(block, wanted)), texts_here)
 
 
+def _layout_problem(file: Any) -> str | None:
+    """Return why a file has no table of rows and features, or None."""
+    if missing := [name for name in ("X", "obs", "var") if name not in file]:
+        return f"it lacks {' and '.join(missing)}, so it is not an AnnData file with a matrix."
+    return OLD if any(getattr(file[name], "dtype", None) is not None for name in ("obs", "var")) else None
+
+
 def _index(group: Any) -> list[str]:
     return [str(name) for name in group[group.attrs["_index"]].asstr()[:]]
 
 
 def _obs_column(column: Any) -> Any:
+    """Return the values of a column as anndata keeps it: plain, with a mask of missing values, or as categories."""
     if hasattr(column, "shape"):
-        values = column.asstr()[:] if column.dtype.kind in "OS" else column[:]
-        return values.tolist()
-    categories = column["categories"]
-    names = categories.asstr()[:] if categories.dtype.kind in "OS" else categories[:]
-    return [None if code < 0 else names[code] for code in column["codes"][:]]
+        if "categories" not in column.attrs:
+            return _values(column).tolist()
+        names, codes = _values(column.file[column.attrs["categories"]]), column[:]
+    elif "mask" in column:
+        pairs = zip(_values(column["values"]).tolist(), column["mask"][:], strict=True)
+        return [None if missing else value for value, missing in pairs]
+    else:
+        names, codes = _values(column["categories"]), column["codes"][:]
+    return [None if code < 0 else names[code] for code in codes]
+
+
+def _values(dataset: Any) -> Any:
+    return dataset.asstr()[:] if dataset.dtype.kind in "OS" else dataset[:]
 
 
 def _csr_rows(group: Any, start: int, stop: int, n_features: int) -> sp.csr_array:

@@ -53,9 +53,8 @@ class SheetTable(BatchTable):
 
 
 def _other_sheets(path: Path, names: Sequence[str]) -> str:
-    return (
-        f"{path.name} has several sheets; {names[0]!r} is read, and not {listed(names[1:])}: name another with --sheet"
-    )
+    others = f"{names[0]!r} is read, and not {listed(names[1:])}"
+    return f"{path.name}: it has several sheets; {others}: name another with --sheet"
 
 
 def _sheet(path: Path, rows: list[list[Any]]) -> Any:

@@ -182,7 +182,7 @@ def _told(path: Path, options: "TextOptions", encoding: str, decimal: str) -> tu
         found.append(f"letters in {encoding} (--encoding)")
     if options.decimal is None and decimal != ".":
         found.append("decimal commas (--decimal)")
-    return (f"{path.name} was read with {' and '.join(found)}",) if found else ()
+    return (f"{path.name}: read with {' and '.join(found)}",) if found else ()
 
 
 def _not_decoded(encoding: str) -> str:

@@ -1,7 +1,7 @@
 """From files to sites: the features that they share, in one order, and the remarks for a reader."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -104,7 +104,7 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
     known = {column.name for table in tables.values() for column in table.columns}
     typed_right = known.issuperset({*wanted.exclude, *wanted.beside})
     found: dict[str, tuple[Feature, ...]] = {}
-    refused: list[str] = []
+    refused: list[tuple[str, str]] = []
     for name, table in tables.items():
         try:
             here = wanted.kept_out_of(table.columns) if typed_right else wanted
@@ -112,10 +112,24 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
                 here = replace(here, max_features=max(here.max_features, len(table.columns)))
             found[name] = choose(table.where, table.columns, here)
         except InvalidData as error:
-            refused.append(str(error))
+            refused.append((table.where, str(error)))
     if refused:  # all of them at once, rather than one for each attempt
-        raise InvalidData(" ".join(dict.fromkeys(refused)))
+        raise InvalidData(" ".join(told_once(refused)))
     return found
+
+
+def told_once(told: Iterable[tuple[str, str]]) -> list[str]:
+    """Return sentences about files, where what is said of several files in the same words is said once.
+
+    Parameters
+    ----------
+    told : iterable of (str, str)
+        The name of a file, and a sentence that begins with that name and a colon.
+    """
+    same: dict[str, list[str]] = {}
+    for file, sentence in told:
+        same.setdefault(sentence.removeprefix(f"{file}: "), []).append(file)
+    return [f"{listed(files, most=20, quote=False)}: {what}" for what, files in same.items()]
 
 
 def open_inputs(settings: FitSettings, owners: Mapping[str, str] | None = None) -> Inputs:
@@ -149,7 +163,8 @@ def open_inputs(settings: FitSettings, owners: Mapping[str, str] | None = None) 
         twice = sorted({name for name in every if every.count(name) > 1})
         raise InvalidData(f"More than one file holds rows of the site {twice[0]!r}. Put each site into one file.")
     sites, small = _large_enough(sites, settings)
-    told += [sentence for file in settings.files for sentence in how_read(file, settings.text_options())]
+    read = [(Path(file).name, how) for file in settings.files for how in how_read(file, settings.text_options())]
+    told += told_once(read)
     first = next(iter(schemas.values()))
     kinds = dict(zip(first.names, first.dtypes, strict=True))
     levels = levels_in(settings, sites)
