@@ -78,7 +78,7 @@ def test_what_listens_and_what_ps_shows(approved):
     asked = [line for line in told.splitlines() if line.startswith("question ")]
     facts = SparsePCAModel.load(approved.folder.model).facts
     assert len(asked) == len(facts["history"]) + len(facts["asked_after"])  # no minute of silence after the fit
-    assert "of about 4" in asked[0]
+    assert "of about 5" in asked[0]
     assert "left" in asked[0]
     type(approved).bits = components(approved)
     assert "has finished" in approved.run("study", "resume", "trial")
@@ -120,7 +120,7 @@ def test_a_killed_command_is_taken_up_again_where_the_run_is(approved):
     run.communicate()
     said = approved.run("study", "resume", "trial")
     assert "The run goes on" in said or "has finished" in said
-    assert "question 1 of about 4" in said or "has finished" in said
+    assert "question 1 of about 5" in said or "has finished" in said
     assert approved.server_app() in ([], conductor)  # it was not begun anew
     assert components(approved) == approved.bits
 

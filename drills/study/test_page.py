@@ -105,7 +105,7 @@ def test_an_owner_approves_by_keyboard_and_the_coordinator_sees_the_run_to_its_r
     browser.find_element(By.ID, "ask").click()
     until(browser, "result", "Start the run")
     browser.find_element(By.ID, "run").click()
-    until(browser, "progress", "question 1 of about 4")
+    until(browser, "progress", "question 1 of about 5")
     until(browser, "result", "Open the report")
     before = set(browser.window_handles)
     browser.find_element(By.ID, "report").click()

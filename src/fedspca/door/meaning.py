@@ -16,7 +16,7 @@ the agreement and earlier questions, never on rows. So a refusal reveals nothing
 - A release with noise is the one that the agreement states: its mechanism, clip, centre, scale and lengths.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -80,35 +80,36 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
 def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
     """Return what later questions are compared with, including this question."""
     changed: dict[str, NDArray[Any]] = {}
-    d = len(query.arrays.get("mean", ()))
     if (adjustment := _adjustment(query)) is not None:
-        before = kept.get(ADJUSTMENTS, np.zeros((0, *adjustment.shape)))
-        if not any(_near(adjustment, known) for known in before):
-            changed[ADJUSTMENTS] = np.concatenate([before, [adjustment]])
+        changed |= _with(kept, ADJUSTMENTS, adjustment, lambda known: _near(adjustment, known))
     if (reference := _reference(query)) is not None:
-        known = kept.get(REFERENCES, np.zeros((0, *reference.shape)))
-        if not any(_near(reference, one) for one in known):
-            changed[REFERENCES] = np.concatenate([known, [reference]])
-    if query.name in ABOUT_MEANS:
-        means = kept.get(MEANS, np.zeros((0, d)))
-        if not _known(query.arrays["mean"], means):
-            changed[MEANS] = np.vstack([means, query.arrays["mean"]])
-    elif query.name == "odd_units":
-        before = kept.get(UNITS, np.zeros((0, 3, d)))
-        if not _compared_before(query, before):
-            changed[UNITS] = np.concatenate([before, [_joint_figures(query)]])
-    elif d:
-        frames = kept.get(FRAMES, np.zeros((0, 2, d)))
-        if not any(_same_frame(query, frame) for frame in frames):
-            changed[FRAMES] = np.concatenate([frames, [[query.arrays["mean"], query.arrays["scale"]]]])
+        changed |= _with(kept, REFERENCES, reference, lambda known: _near(reference, known))
+    changed |= _about(query, kept)
     if query.name == "permuted_gram":
         changed[PERMUTED] = np.array([_permuted(query, kept)])
     if query.name == "row_errors":
         changed[ERRORS_ASKED] = np.array([1 + int(kept.get(ERRORS_ASKED, np.zeros(1))[0])])
-        directions = query.arrays["directions"]
-        if _told_before(query, kept) is None:
-            changed[SUBSPACES] = np.concatenate([kept.get(SUBSPACES, np.zeros((0, *directions.shape))), [directions]])
+        told = _told_before(query, kept) is not None
+        changed |= _with(kept, SUBSPACES, query.arrays["directions"], lambda _: told)
     return changed
+
+
+def _about(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
+    """Return the means, the joint figures or the frame that a question contains, beside those before."""
+    if "mean" not in query.arrays:
+        return {}
+    mean = query.arrays["mean"]
+    if query.name in ABOUT_MEANS:
+        return _with(kept, MEANS, mean, lambda known: np.array_equal(mean, known))
+    if query.name == "odd_units":
+        return _with(kept, UNITS, _joint_figures(query), lambda known: _compared_with(query, known))
+    return _with(kept, FRAMES, np.stack([mean, query.arrays["scale"]]), lambda known: _same_frame(query, known))
+
+
+def _with(kept: Kept, name: str, value: Array, same: Callable[[Array], bool]) -> dict[str, NDArray[Any]]:
+    """Return what is kept under a name with one more value, or nothing if there is a value that is the same."""
+    before = kept.get(name, np.zeros((0, *value.shape)))
+    return {} if any(same(known) for known in before) else {name: np.concatenate([before, [value]])}
 
 
 def tidied(query: Query, kept: Kept) -> Query:
@@ -185,16 +186,20 @@ def _between_objection(agreement: Agreement, query: Query) -> str | None:
 def _units_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
     """Refuse to compare units with other joint figures than before: many counts of sites are a bisection."""
     before = kept.get(UNITS, ())
-    if query.name != "odd_units" or len(before) < _most_frames(agreement) or _compared_before(query, before):
+    if (
+        query.name != "odd_units"
+        or len(before) < _most_frames(agreement)
+        or any(_compared_with(query, known) for known in before)
+    ):
         return None
     return "units were compared with another joint mean and spread before, and a study has one."
 
 
-def _compared_before(query: Query, before: Any) -> bool:
-    """Whether the joint figures are some of those before, up to rounding differences between machines."""
+def _compared_with(query: Query, known: Array) -> bool:
+    """Whether the joint figures are these, up to rounding differences between machines."""
     figures = _joint_figures(query)
     size = np.maximum(np.abs(figures), np.abs(query.arrays["spread"]))
-    return any(bool(np.all(np.abs(figures - known) <= SAME * size)) for known in before)
+    return bool(np.all(np.abs(figures - known) <= SAME * size))
 
 
 def _joint_figures(query: Query) -> Array:
