@@ -67,7 +67,7 @@ def counted(parts: list[np.ndarray], factor: float) -> np.ndarray:
     """Return which features some site finds odd, once they are multiplied by a factor at the first site."""
     profiles = [Profile.of(part * (factor if k == 0 else 1.0)) for k, part in enumerate(parts)]
     joint = Profile.joint(profiles)
-    return np.any([unit_factors(own, joint.without(own)) != 1 for own in profiles], axis=0)
+    return np.asarray(np.any([unit_factors(own, joint.without(own)) != 1 for own in profiles], axis=0))
 
 
 def main() -> None:
