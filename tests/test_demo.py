@@ -15,7 +15,7 @@ def test_the_demo_shows_what_a_person_wants_to_see(capsys, tmp_path):
         "pooled",
     ):
         assert words in shown
-    assert re.search(r"stopped because\s+nothing better is in sight", shown)
+    assert re.search(r"stopped because\s+the search found nothing better", shown)
     assert "(0 of them random features)" in shown
     assert str(tmp_path / "report.html") in shown
     assert "worst perimeter" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -120,7 +120,7 @@ class Readable:
         ended = self.facts.get("stop_reason")
         if ended is None or self.facts.get("converged", True):
             return []
-        return [f"The fit did not converge; it ended because: {ended}. Allow more rounds, or a larger tolerance."]
+        return [f"The fit did not converge. It ended because {ended}. Allow more rounds, or a larger tolerance."]
 
     def _units_in_words(self) -> list[str]:
         odd = list(self.facts.get("odd_units") or {})

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -54,10 +55,22 @@ def test_correlations_are_written_into_their_cells(model):
 
 
 def test_names_move_apart_and_stay_in_their_order():
-    heights = _spaced([0.0, 0.01, 0.02, 0.9, 1.0], 0.1, 1.0)
+    heights = _spaced([0.0, 0.01, 0.02, 0.9, 1.0], 0.1, -0.2, 1.0)
     assert all(b - a >= 0.1 - 1e-12 for a, b in pairwise(heights))
     assert max(heights) <= 1.0 + 1e-12
-    assert _spaced([], 0.1, 1.0) == []
+    assert np.allclose(heights[:3], [-0.09, 0.01, 0.11])  # as near to their arrows as they can be
+    assert np.allclose(_spaced([0.0, 0.0], 0.1, 0.0, 1.0), [0.0, 0.1])
+    assert np.allclose(_spaced([0.5] * 5, 0.1, 0.4, 0.6), np.linspace(0.4, 0.6, 5))  # without room, closer together
+    assert _spaced([], 0.1, 0.0, 1.0) == []
+
+
+def test_a_name_that_was_moved_has_a_line_to_its_arrow(model):
+    alike = replace(model, facts={**model.facts, "feature_correlations": [[0.9] * 8, [0.3] * 8]})
+    apart = np.linspace(-0.9, 0.9, 8)
+    spread = replace(model, facts={**model.facts, "feature_correlations": [[0.5] * 8, list(apart)]})
+    lines = [chart_svg(plot_biplot(each)).count('stroke-width="0.7"') for each in (alike, spread)]
+    assert lines[0] >= 6
+    assert lines[1] == 0
 
 
 def test_long_names_keep_their_ends():

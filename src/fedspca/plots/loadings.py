@@ -159,7 +159,8 @@ def plot_biplot(
     )
     layers.append(arrows.mark_rule(strokeWidth=1.3, aria=False).encode(x2=alt.datum(0), y2=alt.datum(0)))
     heads = arrows.mark_circle(size=30, opacity=1).encode(description="told:N", tooltip="told:N")
-    layers += [heads, _names(model, used[:ARROWS], ends, np.ptp([*seen[:, 1], 0.0]), axes, palette)]
+    size_seen = np.ptp(np.vstack([seen, [0.0, 0.0]]), axis=0)
+    layers += [heads, _names(model, used[:ARROWS], ends, size_seen, axes, palette)]
     return dressed(alt.layer(*layers).properties(width=WIDTH, height=WIDTH), palette)
 
 
@@ -195,36 +196,44 @@ def _dots(points: Array, classes: Sequence[object] | None, axes: tuple[Any, Any]
     )
 
 
-def _names(model: Readable, used: list[int], ends: Array, height: Any, axes: tuple[Any, Any], palette: Palette) -> Any:
-    """Write names at the ends of arrows, and move them up or down where two would overlap."""
+def _names(model: Readable, used: list[int], ends: Array, seen: Array, axes: tuple[Any, Any], palette: Palette) -> Any:
+    """Write names at the ends of arrows, moved up or down where two would overlap, with a line to the arrow's end."""
     alt = altair()
-    gap, rows = 0.052 * float(height), []
+    gap, away, rows = 0.052 * float(seen[1]), 10 / WIDTH * float(seen[0]), []
+    low, high = float(ends[:, 1].min()) - gap, float(ends[:, 1].max()) + gap
     for side in (1, -1):
         mine = sorted((k for k in used if (ends[k, 0] >= 0) == (side > 0)), key=lambda k: ends[k, 1])
-        heights = _spaced([float(ends[k, 1]) for k in mine], gap, float(ends[:, 1].max()) + gap)
+        heights = _spaced([float(ends[k, 1]) for k in mine], gap, low, high)
         for k, place in zip(mine, heights, strict=True):
-            rows.append({"x": float(ends[k, 0]), "y": place, "side": side, "name": short(model.feature_names[k], 22)})
+            end = {"end": float(ends[k, 0]), "height": float(ends[k, 1])}
+            told = {"x": end["end"] + side * away, "side": side, "name": short(model.feature_names[k], 22)}
+            rows.append({**end, **told, "y": place, "moved": abs(place - end["height"]) > gap / 4})
     base = alt.Chart(data(rows)).encode(x=axes[0], y=axes[1], text="name:N")
-    half = ((">", "left", 7), ("<", "right", -7))
+    lines = base.transform_filter("datum.moved").mark_rule(strokeWidth=0.7, color=palette.soft, aria=False)
+    half = ((">", "left", 2), ("<", "right", -2))
     return alt.layer(
+        lines.encode(x2="end:Q", y2="height:Q"),
         *(
             base.transform_filter(f"datum.side {sign} 0").mark_text(
                 align=align, dx=dx, fontSize=11, color=palette.ink, aria=False
             )
             for sign, align, dx in half
-        )
+        ),
     )
 
 
-def _spaced(heights: list[float], gap: float, most: float) -> list[float]:
-    """Move sorted heights apart until neighbours differ by at least the gap, then move them back into the frame."""
-    for k in range(1, len(heights)):
-        heights[k] = max(heights[k], heights[k - 1] + gap)
-    over = max(heights[-1] - most, 0.0) if heights else 0.0
-    heights = [height - over for height in heights]
-    for k in range(len(heights) - 2, -1, -1):
-        heights[k] = min(heights[k], heights[k + 1] - gap)
-    return heights
+def _spaced(heights: list[float], gap: float, low: float, high: float) -> list[float]:
+    """Argmin Σ(y − h)² over y in [low, high] whose neighbours differ by at least the gap, for sorted heights h.
+
+    With y_k = z_k + k·gap the z must not fall, which is isotonic regression. If there is no room, the gap shrinks.
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    if len(heights) < 2:
+        return heights
+    steps = min(gap, (high - low) / (len(heights) - 1)) * np.arange(len(heights))
+    placed = isotonic_regression(np.asarray(heights) - steps, y_min=low, y_max=high - steps[-1]) + steps
+    return [float(height) for height in placed]
 
 
 def plot_correlation(model: Readable, *, palette: Palette = PAPER) -> Any:

@@ -1,7 +1,10 @@
 """HTML that is escaped by construction: every string is escaped, except markup that was built here."""
 
+import re
 from html import escape
 from typing import Any
+
+COMMAND = re.compile(r"(--[a-z][a-z-]*(?: \d+)?|fedspca (?:site |study )?[a-z]+)")
 
 
 class Markup(str):
@@ -28,6 +31,11 @@ def void(name: str, /, **attributes: Any) -> Markup:
 def join(*children: Any) -> Markup:
     """Put markup and text one after another."""
     return Markup("".join(c if isinstance(c, Markup) else escape(str(c)) for c in _flat(children) if c is not None))
+
+
+def with_code(text: str) -> Markup:
+    """Return a sentence in which options and commands are code, so that no line breaks inside them."""
+    return join(*(tag("code", part) if COMMAND.fullmatch(part) else part for part in COMMAND.split(text)))
 
 
 def _flat(children: Any) -> list[Any]:

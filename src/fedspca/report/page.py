@@ -17,7 +17,7 @@ from fedspca.files import new_file, spreadsheet_safe
 from fedspca.model import DAMAGED, InvalidModel, SparsePCAModel
 from fedspca.report import methods, record, sections, words
 from fedspca.report.certainty import certainty
-from fedspca.report.markup import Markup, join, tag, void
+from fedspca.report.markup import Markup, join, tag, void, with_code
 
 
 class Part(NamedTuple):
@@ -87,8 +87,11 @@ def _page(model: SparsePCAModel, title: str, parts: list[Part]) -> str:
             tag("h1", title),
             tag("p", words.who_and_when(model), class_="soft"),
             tag("p", words.summary(model), class_="lead"),
-            *(tag("p", tag("strong", "Caution. "), sentence, class_="caution") for sentence in model.cautions()),
-            tag("p", join(*(f"{told} " for told in (words.overlap(model), words.next_step(model)) if told))),
+            *(
+                tag("p", tag("strong", "Caution. "), with_code(sentence), class_="caution")
+                for sentence in model.cautions()
+            ),
+            tag("p", with_code(" ".join(told for told in (words.overlap(model), words.next_step(model)) if told))),
             _tiles(model),
             tag("nav", tag("ul", *links), aria_label="Contents"),
         ),

@@ -124,9 +124,10 @@ def stand_ins(model: SparsePCAModel, number: int, least: float = 0.7) -> str | N
 def ending(model: SparsePCAModel) -> str:
     """Say how the fit ended."""
     rounds = len(model.facts.get("history", []))
-    ended = model.facts.get("stop_reason", "not recorded")
+    ended = model.facts.get("stop_reason")
     told = model.optimality()
-    return f"The fit took {count(rounds, 'round')} and ended because: {ended}.{'' if told is None else f' {told}'}"
+    why = f" It ended because {ended}." if ended else ""
+    return f"The fit took {count(rounds, 'round')}.{why}{'' if told is None else f' {told}'}"
 
 
 def count(number: int, noun: str) -> str:

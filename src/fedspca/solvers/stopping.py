@@ -3,18 +3,31 @@
 from dataclasses import dataclass
 from enum import Enum
 
+EARLIER = {
+    "converged": "CONVERGED",
+    "optimal, proved": "PROVED",
+    "nothing better is in sight": "STATIONARY",
+    "a round brought neither descent nor anything new": "STALLED",
+    "stopped by a callback": "CALLBACK",
+}
+
 
 class StopReason(Enum):
-    """Why a solver stopped."""
+    """Why a solver stopped, as the end of a sentence that begins with "it ended because"."""
 
-    CONVERGED = "converged"
+    CONVERGED = "it converged"
     CERTIFIED = "the certificate holds"
-    PROVED = "optimal, proved"
-    STATIONARY = "nothing better is in sight"
-    STALLED = "a round brought neither descent nor anything new"
+    PROVED = "it is proved that nothing is better"
+    STATIONARY = "the search found nothing better"
+    STALLED = "a round brought nothing better and nothing new"
     MAX_ROUNDS = "the allowed rounds are spent"
     MAX_SECONDS = "the allowed time is spent"
-    CALLBACK = "stopped by a callback"
+    CALLBACK = "a callback stopped it"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "StopReason | None":
+        """Read the words of models that were saved earlier."""
+        return cls[EARLIER[str(value)]] if str(value) in EARLIER else None
 
     @property
     def success(self) -> bool:

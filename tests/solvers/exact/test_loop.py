@@ -116,3 +116,10 @@ def test_with_caution_nothing_is_promised_that_does_not_hold():
         for found in problem.improve(model, replace(at, cautious=False)):
             worse += explained_by(found, s @ found) < -at.objective
     assert worse  # else this would show nothing
+
+
+def test_models_that_were_saved_with_other_words_know_why_they_stopped():
+    assert StopReason("nothing better is in sight") is StopReason.STATIONARY
+    assert all(StopReason(reason.value) is reason for reason in StopReason)
+    with pytest.raises(ValueError, match="because of the weather"):
+        StopReason("because of the weather")

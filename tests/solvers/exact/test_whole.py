@@ -116,7 +116,7 @@ def test_wdbc_the_best_component_is_found_and_proved(k, best):
     model = ExactSPCA(1, n_nonzero=k, scale=True, proof_seconds=5.0).fit(WDBC)
     assert -model.objective_ == pytest.approx(best, abs=1e-3)
     assert model.stop_reason_ is StopReason.PROVED
-    assert model.stop_reason_.value == "optimal, proved"
+    assert model.stop_reason_.value == "it is proved that nothing is better"
     assert model.converged_
     assert model.optimality_gap_ < 1e-6
     assert model.n_rounds_ == 3
