@@ -72,6 +72,10 @@ ELSEWHERE = {
     "solvers/stopping.py": ("solvers/exact/test_loop.py", "names of reasons"),
     "solvers/warm_start.py": ("solvers/test_faspca.py", "where the consensus begins"),
     "door/meaning.py": ("attacks/test_lost_sites.py", "what a question means is attacked as a whole"),
+    "door/prepared.py": (
+        "attacks/test_other_transforms.py",
+        "transforms, covariates and site effects of an attacker's choice",
+    ),
     "dp/plan.py": ("federation/test_private.py", "the plan is tested where it is spent"),
     "masking/coding.py": ("attacks/test_integers_scale.py", "one rule for both sides, attacked as a whole"),
     "solvers/exact/penalised_search.py": ("solvers/exact/test_penalised.py", "the search of the penalised problem"),

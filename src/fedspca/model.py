@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedspca._version import __version__
 from fedspca.anomaly import ScoresRows
+from fedspca.data.transforms import transformed
 from fedspca.files import new_file, new_folder, spreadsheet_safe
 from fedspca.linalg.beside import Adjustment, Beside, Reference
+from fedspca.linalg.maps import map_of
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.plots.methods import Drawable
@@ -27,7 +29,7 @@ Array = NDArray[np.float64]
 FORMAT = "fedspca-model"
 FORMAT_VERSION = 1
 PREPARED_VERSION = 2  # models with covariates or a site's own mean; older versions must refuse them
-COMBAT_VERSION = 3  # models with site effects taken out by ComBat
+COMBAT_VERSION = 3  # models with site effects taken out by ComBat, or a transform that needed all sites
 VERSIONS = (FORMAT_VERSION, PREPARED_VERSION, COMBAT_VERSION)
 MANIFEST = "manifest.json"
 DAMAGED = (
@@ -83,6 +85,8 @@ class SparsePCAModel(ScoresRows, Drawable):
         took these out (ComBat).
     basis : ndarray of shape (d, m) or None
         Leading directions of the covariance, as far as the fit knew it: what an update asks first.
+    maps : mapping of str to ndarray
+        The parameters of a transform that needed all sites, by name; empty without one.
     """
 
     components: Array
@@ -102,8 +106,10 @@ class SparsePCAModel(ScoresRows, Drawable):
     reference_mean: Array | None = None
     reference_spread: Array | None = None
     basis: Array | None = None
+    maps: Mapping[str, Array] = field(default_factory=dict)
 
     ADJUSTMENT: ClassVar[tuple[str, ...]] = ("covariate_mean", "coefficients")
+    MAPS: ClassVar[tuple[str, ...]] = ("knots", "images", "shares", "clip")
     REFERENCE: ClassVar[tuple[str, ...]] = ("reference_mean", "reference_spread")
     ARRAYS: ClassVar[tuple[str, ...]] = (
         "components",
@@ -149,7 +155,27 @@ class SparsePCAModel(ScoresRows, Drawable):
         covariates : array-like of shape (n, p), optional
             The columns of the design for these rows, from ``model.preparation.design.encode``.
         """
-        rows, how = np.asarray(X, dtype=np.float64), self.preparation
+        return self._own(self._analysed(X), covariates)
+
+    def _analysed(self, X: ArrayLike) -> Array:
+        """Return rows over the model's features, transformed as in the fit."""
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.mean):
+            raise ValueError(
+                f"Expected rows over the model's {len(self.mean)} features. Got shape {rows.shape} instead."
+            )
+        if np.isinf(rows).any():
+            raise ValueError("The rows contain infinity. Correct such values first.")
+        rows, seen = np.asarray(transformed("rows", rows, self.transforms)), map_of(self.maps)
+        return rows if seen is None else seen(rows)
+
+    @property
+    def transforms(self) -> tuple[str, ...]:
+        """What was done to the values before the fit, and is done to new rows."""
+        return self.preparation.transform or tuple(self.facts.get("study", {}).get("transform") or ())
+
+    def _own(self, rows: Array, covariates: ArrayLike | None) -> Own | Harmony | None:
+        how = self.preparation
         if how.centre == "joint":
             return None
         if how.centre == "site":
@@ -183,7 +209,7 @@ class SparsePCAModel(ScoresRows, Drawable):
         return np.asarray(self.standardised(X, covariates=covariates, own=own) @ self.components.T)
 
     def inverse_transform(self, scores: ArrayLike) -> Array:
-        """Reconstruct rows from their scores, in the original units."""
+        """Reconstruct rows from their scores, in the units in which rows were analysed: after transforms."""
         back = np.linalg.pinv(self.components).T  # sparse components need not be orthogonal
         return np.asarray(np.asarray(scores, dtype=np.float64) @ back) * self.scale + self.mean
 
@@ -199,13 +225,7 @@ class SparsePCAModel(ScoresRows, Drawable):
         self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | Harmony | None = None
     ) -> Array:
         """Rows centred, scaled and adjusted as the model sees them, with missing values at the mean."""
-        rows = np.asarray(X, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != len(self.mean):
-            raise ValueError(
-                f"Expected rows over the model's {len(self.mean)} features. Got shape {rows.shape} instead."
-            )
-        if np.isinf(rows).any():
-            raise ValueError("The rows contain infinity. Correct such values first.")
+        rows = self._analysed(X)
         missing = np.isnan(rows)
         if missing.any() and not self.facts.get("max_missing"):
             column = self.feature_names[int(np.flatnonzero(missing.any(axis=0))[0])]
@@ -215,7 +235,7 @@ class SparsePCAModel(ScoresRows, Drawable):
             )
         lines = self._lines(len(rows), covariates)
         frame = Frame(self.mean, self.scale, nothing_removed(len(self.mean)), self.adjustment, self.reference)
-        own = own or self.own(rows, covariates=covariates)
+        own = own or self._own(rows, covariates)
         seen = frame if own is None else own.seen(frame)
         explained = Beside(lines).explained(seen.adjustment)
         return np.asarray((np.where(missing, 0.0, rows - seen.mean) - explained) / seen.scale)
@@ -241,6 +261,10 @@ class SparsePCAModel(ScoresRows, Drawable):
         """Say what was adjusted for before the fit, and how much variance that removed; empty if nothing was."""
         how, taken = self.preparation, self.facts.get("covariate_variance", {})
         told = []
+        if self.transforms:
+            told.append(f"Values were first transformed: {', '.join(self.transforms)}.{self._map_error_in_words}")
+        if how.variable is not None:
+            told.append(f"Only the {how.variable} features of the largest variance were used.")
         if how.design.terms and not how.combat:
             shares = ", ".join(f"{term} {taken[term]:.1%}" for term in how.design.terms if term in taken)
             whole = f" Together they explain {taken['all']:.1%} of the variance; each beyond the others: {shares}."
@@ -262,6 +286,15 @@ class SparsePCAModel(ScoresRows, Drawable):
             after = f" before, and {between['after']:.1%} after" if told else ""
             told.append(f"{between['before']:.1%} of the variance lay between the sites' means{after}.")
         return told
+
+    @property
+    def _map_error_in_words(self) -> str:
+        error = self.facts.get("map_error")
+        if not error:
+            return ""
+        if self.transforms[-1] == "normal":
+            return f" Ranks are known to within {error:.1%} of the rows."
+        return f" The limits are known to within {error:.2g} standard deviations."
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, covariance: ArrayLike | None = None, **facts: Any) -> Self:
@@ -286,6 +319,8 @@ class SparsePCAModel(ScoresRows, Drawable):
             "max_missing": float(getattr(estimator, "max_missing", 0.0)),
             "history": [plain_round(record) for record in estimator.history_],
             **_preparation_facts(estimator),
+            "left_out_features": [int(j) for j in getattr(estimator, "left_out_features_", ())],
+            **({"map_error": error} if (error := getattr(estimator, "feature_map_error_", 0.0)) else {}),
             "constant_features": [int(j) for j in estimator.constant_features_],
             **({} if getattr(estimator, "spread_", None) is None else {"spread": estimator.spread_.tolist()}),
             **{name: _plain(getattr(estimator, f"{name}_")) for name in BOUNDS if hasattr(estimator, f"{name}_")},
@@ -307,6 +342,7 @@ class SparsePCAModel(ScoresRows, Drawable):
             facts=kept,
             covariate_mean=None if adjustment is None else adjustment.mean,
             coefficients=None if adjustment is None else adjustment.coefficients,
+            maps=dict(seen.arrays) if (seen := getattr(estimator, "feature_map_", None)) is not None else {},
             reference_mean=None if reference is None else reference.mean,
             reference_spread=None if reference is None else reference.spread,
             basis=estimator.earlier_.basis if hasattr(estimator, "earlier_") else None,
@@ -341,6 +377,8 @@ class SparsePCAModel(ScoresRows, Drawable):
         estimator.basis_ = self.earlier.basis.copy()
         estimator.preparation_ = self.preparation
         estimator.adjustment_, estimator.reference_ = self.adjustment, self.reference
+        estimator.feature_map_, estimator.feature_map_error_ = map_of(self.maps), self.facts.get("map_error", 0.0)
+        estimator.left_out_features_ = np.array(self.facts.get("left_out_features", []), dtype=np.intp)
         estimator.covariate_variance_ = dict(self.facts.get("covariate_variance", {}))
         estimator.weight_factor_ = float(self.facts.get("weight_factor", 1.0))
         if self.feature_names != tuple(f"x{j}" for j in range(len(self.mean))):
@@ -385,7 +423,8 @@ class SparsePCAModel(ScoresRows, Drawable):
             draft.chmod(0o755)  # a model is to be shared; the folder's parents decide with whom
             stored = {}
             for name in self._stored:
-                np.save(draft / f"{name}.npy", np.ascontiguousarray(getattr(self, name)), allow_pickle=False)
+                array = self.maps[name] if name in self.maps else getattr(self, name)
+                np.save(draft / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
                 stored[name] = _checksum((draft / f"{name}.npy").read_bytes())
             content = {
                 "format": FORMAT,
@@ -402,7 +441,7 @@ class SparsePCAModel(ScoresRows, Drawable):
 
     @property
     def _format_version(self) -> int:
-        if self.reference is not None:
+        if self.reference is not None or self.maps:
             return COMBAT_VERSION
         return PREPARED_VERSION if "preparation" in self.facts else FORMAT_VERSION
 
@@ -410,7 +449,7 @@ class SparsePCAModel(ScoresRows, Drawable):
     def _stored(self) -> tuple[str, ...]:
         adjustment = () if self.coefficients is None else self.ADJUSTMENT
         reference = () if self.reference_mean is None else self.REFERENCE
-        return (*self.ARRAYS, *adjustment, *reference, *(() if self.basis is None else ("basis",)))
+        return (*self.ARRAYS, *adjustment, *reference, *(() if self.basis is None else ("basis",)), *self.maps)
 
     @property
     def earlier(self) -> Earlier:
@@ -437,7 +476,8 @@ class SparsePCAModel(ScoresRows, Drawable):
     @classmethod
     def _loaded(cls, folder: Path) -> Self:
         content = _manifest(folder)
-        more = [name for name in (*cls.ADJUSTMENT, *cls.REFERENCE, "basis") if name in content["arrays"]]
+        optional = (*cls.ADJUSTMENT, *cls.REFERENCE, "basis", *cls.MAPS)
+        more = [name for name in optional if name in content["arrays"]]
         arrays = {name: _stored_array(folder, name, content["arrays"].get(name)) for name in (*cls.ARRAYS, *more)}
         names = tuple(content["feature_names"])
         if not all(isinstance(name, str) for name in names) or not isinstance(content["facts"], dict):
@@ -452,13 +492,23 @@ class SparsePCAModel(ScoresRows, Drawable):
             shapes |= {"covariate_mean": (p,), "coefficients": (p, d)}
         if prepared.combat:
             shapes |= {"reference_mean": (d,), "reference_spread": (d,)}
+        if prepared.joint is not None:
+            shapes |= _map_shapes(prepared.joint[0], d, arrays)
         if len(names) != d or any(arrays[name].shape != shape for name, shape in shapes.items()):
             raise InvalidModel(f"{folder}: the arrays of this model do not fit together.")
         numbers = {name: content[name] for name in cls.NUMBERS}
         if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers.values()):
             raise InvalidModel(f"{folder}: the numbers of this model are not as fedspca writes them.")
-        parts: dict[str, Any] = {**arrays, **numbers}
+        maps = {name: arrays.pop(name) for name in cls.MAPS if name in arrays}
+        parts: dict[str, Any] = {**arrays, **numbers, "maps": maps}
         return cls(feature_names=names, facts=content["facts"], **parts)
+
+
+def _map_shapes(name: str, d: int, arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays of a transform that needed all sites."""
+    if name == "pearson":
+        return {"shares": (d,), "clip": (1,)}
+    return {"knots": (len(arrays["knots"]), d), "images": (len(arrays["knots"]), d)}
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:
@@ -522,7 +572,7 @@ def replace_preparation(model: SparsePCAModel, **changed: Any) -> SparsePCAModel
 def _preparation_facts(estimator: Any) -> dict[str, Any]:
     """Return how rows were prepared before the fit, as plain JSON; empty if they were used unchanged."""
     how = getattr(estimator, "preparation_", Preparation())
-    if how.plain:
+    if how == Preparation():
         return {}
     settings = {
         "protect" if how.combat else "adjust": list(how.design.terms),
@@ -532,7 +582,9 @@ def _preparation_facts(estimator: Any) -> dict[str, Any]:
         "centre": how.centre,
         "scale_by": how.scale,
     }
-    return {"preparation": settings, "weight_factor": float(estimator.weight_factor_)}
+    settings |= {"transform": list(how.transform)} if how.transform else {}
+    settings |= {} if how.variable is None else {"variable": how.variable}
+    return {"preparation": settings, "weight_factor": float(getattr(estimator, "weight_factor_", 1.0))}
 
 
 def _plain_params(estimator: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedspca.linalg.maps import map_of
 from fedspca.model import SparsePCAModel
 from helpers.commands import fedspca
 from helpers.small_study import FIT
@@ -68,6 +69,17 @@ def test_new_rows_of_a_known_site_are_harmonised_as_in_the_fit(study):
     fedspca(*FIT, "-o", "joint")
     ran = fedspca("score", "joint", "one.csv", "--site-rows", "north.csv")
     assert (ran.code, "this one does not" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("transform", ["winsorise", "normal"])
+def test_new_rows_are_transformed_as_in_the_fit(study, transform):
+    assert "first transformed" in fedspca(*FIT, "--transform", transform, "-o", "other").out
+    assert fedspca("transform", "other", "north.csv", "-o", "scores.npy").code == 0
+    model, new = SparsePCAModel.load(study / "other"), pd.read_csv(study / "north.csv")[NAMES].to_numpy()
+    seen = map_of(model.maps)(new)
+    assert np.allclose(np.load(study / "scores.npy"), (seen - model.mean) / model.scale @ model.components.T)
+    ran = fedspca(*FIT, "--transform", "normal,log1p", "-o", "never")
+    assert (ran.code, "must be the last" in ran.err) == (2, True)
 
 
 def test_rows_of_a_site_are_seen_about_their_own_mean(study):

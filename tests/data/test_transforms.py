@@ -45,7 +45,7 @@ def test_files_are_transformed_row_by_row_and_so_are_new_rows(tmp_path, monkeypa
     model.save(tmp_path / "m")
     assert fedspca("transform", "m", "b.csv", "-o", "s.npy").code == 0
     kept = SparsePCAModel.load(tmp_path / "m")
-    assert np.allclose(np.load("s.npy"), kept.transform(normalised(COUNTS[30:60])), atol=1e-8)
+    assert np.allclose(np.load("s.npy"), here.transform(normalised(COUNTS[30:60])), atol=1e-8)
     assert len(kept.feature_names) == len(NAMES)
 
 

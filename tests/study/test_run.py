@@ -310,6 +310,21 @@ def test_masked_sites_take_their_own_shift_and_spread_out(tmp_path):
     assert "harmonised: for each feature" in told
 
 
+def test_masked_sites_agree_on_quantiles_and_on_the_features_that_vary_most(tmp_path):
+    folder, whole = adjusted_study(tmp_path, transform=("normal",), variable=5)
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    about = {"sites": np.repeat(SITES, 25), "transform": ["normal"], "variable": 5}
+    here = ExactSPCA(2, n_nonzero=3, scale=True).fit(whole[NAMES], **about)
+    assert np.allclose(model.components, here.components_, atol=1e-8)
+    assert np.allclose(model.transform(whole[NAMES].to_numpy()), here.transform(whole[NAMES]), atol=1e-6)
+    assert len(model.facts["left_out_features"]) == len(NAMES) - 5
+    told = " ".join(in_words(folder.agreement(), "north"))
+    assert "counts_below: for each feature how many values" in told
+    assert "Only the 5 features of the largest variance are used." in told
+    with pytest.raises(ValueError, match="takes no transform normal"):
+        study(epsilon=1.0, transform=("normal",)).check()
+
+
 def test_a_site_whose_covariates_are_not_as_agreed_tells_its_owner_alone(tmp_path, caplog):
     folder, _ = adjusted_study(tmp_path, adjust=("sex",), levels={"sex": ("F", "X")})
     with pytest.raises(FederationError, match="covariates or weights are not as the study needs") as caught:

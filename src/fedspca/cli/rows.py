@@ -48,7 +48,6 @@ def row_blocks_for(
     import scipy.sparse as sp
 
     from fedspca.data.tables import feature_blocks
-    from fedspca.data.transforms import transformed
 
     if model.preparation.centre != "joint":
         yield from _by_site(model, path, id, options, site_rows)
@@ -76,8 +75,7 @@ def row_blocks_for(
         n_rows += rows.shape[0]
         values = {name: rows[:, len(features) + j] for j, name in enumerate(numbers)} | block.texts
         beside = {"covariates": model.preparation.design.encode(str(path), values)} if covariates else {}
-        first = transformed(str(path), rows[:, : len(features)], model.facts.get("study", {}).get("transform", ()))
-        yield RowBlock(np.asarray(first), block.texts[id] if id else None, beside)
+        yield RowBlock(rows[:, : len(features)], block.texts[id] if id else None, beside)
     if n_rows == 0:
         raise ValueError(f"{path}: the table has a header and no rows.")
 

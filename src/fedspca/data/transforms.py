@@ -1,6 +1,7 @@
 """What is done to each row by itself before a fit: counts to a common library size, logarithms, centred log-ratios.
 
-A row's new values depend on that row alone, so nothing has to be asked of any site.
+A row's new values depend on that row alone, so nothing has to be asked of any site. Transforms that need all sites are
+in :mod:`fedspca.solvers.mapping`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from fedspca.linalg.operators import Rows
 from fedspca.site.errors import InvalidData
+from fedspca.site.preparation import JOINT, joint_transform
 
 LIBRARY = 10_000.0  # what the counts of a row sum to: the same at every site
 
@@ -25,18 +27,23 @@ def transformed(where: str, rows: Rows, names: Sequence[str]) -> Rows:
     rows : ndarray or CSR matrix
         The rows, over the features that are analysed.
     names : sequence of str
-        Some of :data:`TRANSFORMS`.
+        Some of :data:`TRANSFORMS`; transforms that need all sites are left for later.
     """
     for name in check_transforms(names):
-        rows = TRANSFORMS[name](where, rows)
+        if name in TRANSFORMS:  # the others need all sites, and come later
+            rows = TRANSFORMS[name](where, rows)
     return rows
 
 
 def check_transforms(names: Sequence[str]) -> Sequence[str]:
     """Return the names; refuse an unknown transform, or one that makes no sense with another."""
     for name in names:
-        if name not in TRANSFORMS:
-            raise InvalidData(f"There is no transform {name!r}; there are {', '.join(TRANSFORMS)}.")
+        if name not in TRANSFORMS and joint_transform(name) is None:
+            raise InvalidData(f"There is no transform {name!r}; there are {', '.join((*TRANSFORMS, *JOINT))}.")
+    if any(joint_transform(name) is not None for name in names[:-1]):
+        raise InvalidData(f"A transform that needs all sites ({', '.join(JOINT)}) must be the last, and there is one.")
+    if "pearson" in names and len(names) > 1:
+        raise InvalidData("Pearson residuals are of raw counts. Use the transform pearson without others.")
     if "clr" in names and len(names) > 1:
         raise InvalidData(
             "The transform clr takes logarithms itself, and removes the size of each row. Use it without others."

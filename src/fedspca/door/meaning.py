@@ -9,6 +9,7 @@ the agreement and earlier questions, never on rows. So a refusal reveals nothing
 - Rows are assigned to the folds of the agreement, by its seed, and in no other way.
 - A study has one frame: the means and scales of the first question that contains them, and the coefficients of the
   covariates, if the study adjusts for covariates.
+- Rows are seen through one transform, of the agreed kind, if the study has one that needs all sites.
 - Site effects (ComBat) are measured against one set of joint means and spreads.
 - Units are compared with one joint mean, spread and count of values: with others, the counts of sites would tell each
   site's own, by bisection.
@@ -23,26 +24,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.door.agreement import BETWEEN_AT_LEAST, Agreement
+from fedspca.door.prepared import ABOUT_MEANS, SAME, most_frames, preparation_objection, remembered_preparation
 from fedspca.dp.plan import OFFSET, length_edges, per_feature, planned_releases
-from fedspca.site.preparation import Preparation
 from fedspca.site.queries import AVERAGED, PRIVATE
 from fedspca.site.question import DEAL, ORTHONORMAL, SMALLEST, Query, not_orthonormal, out_of_range
 
 Array = NDArray[np.float64]
 Kept = Mapping[str, NDArray[Any]]
 
-# they contain means but no scales
-ABOUT_MEANS = frozenset({"deviations", "covariate_moments", "residuals", "harmonised"})
 CONSENSUS = AVERAGED | {"curvature"}  # not sums over rows: even under masks they reveal single sites
 FRAMES = "study:frames"
-ADJUSTMENTS = "study:adjustments"
-REFERENCES = "study:references"
-BEFORE_COMBAT = frozenset({"moments", "deviations", "covariate_sums", "within_moments", "within_squares"})
 MEANS = "study:means"
 ERRORS_ASKED = "row errors asked"  # in this run
 UNITS = "study:units"  # the joint figures with which sites compared theirs
 SUBSPACES = "study:subspaces"  # the subspaces for which row errors were released
-SAME = 1e-6  # largest difference of means and scales between runs of a study, in units of the scale
 ALIKE = 1e-12  # largest difference of values that both sides compute from the agreement
 PERMUTED = "study:permuted"  # how often columns were permuted
 MOST_PERMUTED = 100  # in a study; an honest run asks for twenty
@@ -71,20 +66,14 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
         or _between_objection(agreement, query)
         or _units_objection(agreement, query, kept)
         or _directions_objection(query)
-        or _adjustment_objection(agreement, query, kept)
-        or _reference_objection(agreement, query, kept)
+        or preparation_objection(agreement, query, kept)
         or _frame_objection(agreement, query, kept)
     )
 
 
 def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
     """Return what later questions are compared with, including this question."""
-    changed: dict[str, NDArray[Any]] = {}
-    if (adjustment := _adjustment(query)) is not None:
-        changed |= _with(kept, ADJUSTMENTS, adjustment, lambda known: _near(adjustment, known))
-    if (reference := _reference(query)) is not None:
-        changed |= _with(kept, REFERENCES, reference, lambda known: _near(reference, known))
-    changed |= _about(query, kept)
+    changed = remembered_preparation(query, kept) | _about(query, kept)
     if query.name == "permuted_gram":
         changed[PERMUTED] = np.array([_permuted(query, kept)])
     if query.name == "row_errors":
@@ -188,7 +177,7 @@ def _units_objection(agreement: Agreement, query: Query, kept: Kept) -> str | No
     before = kept.get(UNITS, ())
     if (
         query.name != "odd_units"
-        or len(before) < _most_frames(agreement)
+        or len(before) < most_frames(agreement)
         or any(_compared_with(query, known) for known in before)
     ):
         return None
@@ -230,61 +219,8 @@ def _directions_objection(query: Query) -> str | None:
     return None if np.all(np.abs(lengths - 1) <= ORTHONORMAL) else "directions must be of length one."
 
 
-def _adjustment_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
-    """Return why covariates are not taken out as the agreement says, or None."""
-    lines = len(Preparation.of(agreement.fit).design.lines)
-    asked = [len(query.arrays[name]) for name in ("covariates", "covariate_mean") if name in query.arrays]
-    if asked and asked[0] != lines:
-        return f"it brings {asked[0]} column(s) of covariates, and the study that the owner approved has {lines}."
-    seen = ABOUT_MEANS | {"moments", "weighted_moments", "covariate_sums", "within_moments"}
-    if lines and query.name not in seen and "mean" in query.arrays and "coefficients" not in query.arrays:
-        return "it takes no covariates out, and the study that the owner approved does."
-    adjustment, before = _adjustment(query), kept.get(ADJUSTMENTS)
-    if adjustment is None or before is None or len(before) < _most_frames(agreement):
-        return None
-    if any(_near(adjustment, known) for known in before):
-        return None
-    return "other coefficients of the covariates were brought before, and a study has one set."
-
-
-def _adjustment(query: Query) -> Array | None:
-    """Return what a question says of covariates as one array: their means, and the coefficients."""
-    if "coefficients" not in query.arrays:
-        return None
-    return np.hstack([query.arrays["covariate_mean"][:, None], query.arrays["coefficients"]])
-
-
-def _reference(query: Query) -> Array | None:
-    """Return what site effects are measured against as one array: the joint means, and the spreads within sites."""
-    if "reference_mean" not in query.arrays:
-        return None
-    return np.stack([query.arrays["reference_mean"], query.arrays["reference_spread"]])
-
-
-def _reference_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
-    """Return why site effects are not taken out as the agreement says, or None."""
-    combat = Preparation.of(agreement.fit).combat
-    reference, before = _reference(query), kept.get(REFERENCES)
-    if reference is None:
-        if combat and query.name not in BEFORE_COMBAT and "mean" in query.arrays:
-            return "it leaves the site's own shift and spread in the rows, and the study takes them out (ComBat)."
-        return None
-    if not combat:
-        return "it takes a site's own shift and spread out (ComBat), and the study that the owner approved does not."
-    if not (reference[1] >= 0).all():
-        return "reference_spread must not be negative."
-    if before is None or len(before) < _most_frames(agreement) or any(_near(reference, one) for one in before):
-        return None
-    return "other means and spreads were brought before to measure site effects against, and a study has one set."
-
-
-def _near(one: Array, other: Array) -> bool:
-    """Whether two adjustments are equal up to rounding differences between machines."""
-    return bool(np.all(np.abs(one - other) <= SAME * np.abs(other).max(axis=1, keepdims=True)))
-
-
 def _frame_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
-    frames = _most_frames(agreement)
+    frames = most_frames(agreement)
     if query.name in ABOUT_MEANS:
         means = kept.get(MEANS)
         if means is not None and len(means) >= MOST_MEANS * frames and not _known(query.arrays["mean"], means):
@@ -303,13 +239,6 @@ def _frame_objection(agreement: Agreement, query: Query, kept: Kept) -> str | No
         "rows were seen about other means and in other scales before, and a study has one frame. If the data were "
         "changed, agree on a new study."
     )
-
-
-def _most_frames(agreement: Agreement) -> int:
-    """Return how many frames a study may have: one; without masks, one more for each site that may be lost."""
-    if agreement.masked or agreement.on_dropout != "continue":
-        return 1
-    return 1 + len(agreement.sites) - agreement.min_sites
 
 
 def _told_before(query: Query, kept: Kept) -> Array | None:

@@ -104,6 +104,9 @@ class Session:
         """Return the terms; None if they could not be computed, or if rounding would have removed single rows."""
         try:
             terms = self.site.answer(query, self._purpose())
+            if self.agreement.masked and (name := self.site.singled_out(query)) is not None:
+                log.warning("Not answered: the transform would make %r one of a few rows", name)
+                return None
             return None if self.site.outweighed_by(query) else terms
         except SiteError:
             raise

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from fedspca.estimators.rows import RowsBeside, encoded, score_rows
+from fedspca.estimators.rows import RowsBeside, encoded, score_rows, transformed_rows
 from fedspca.federation import Federation, LocalFederation
 from fedspca.federation.base import preparation_of
-from fedspca.linalg.operators import Frame, filled
+from fedspca.linalg.operators import Frame, dense_parts, filled
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.metrics import adjusted_variances, captured_variances
 from fedspca.site import InvalidData, Site
@@ -23,6 +23,7 @@ from fedspca.site.preparation import Preparation
 from fedspca.site.site import default_names
 from fedspca.solvers.asking import about_the_mean
 from fedspca.solvers.deflation import captured_variance
+from fedspca.solvers.mapping import learnt_of, mapped
 from fedspca.solvers.rounds import ProgressBar, Round, Rounds
 from fedspca.solvers.standardise import Moments, standardise
 from fedspca.solvers.stopping import StopReason
@@ -73,6 +74,8 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         centre: Literal["joint", "site", "combat"] = "joint",
         scale_by: Literal["joint", "site", "allele"] = "joint",
         site_weight: Literal["rows", "equal"] = "rows",
+        transform: Sequence[str] = (),
+        variable: int | None = None,
     ) -> Self:
         """Fit to rows in this process, as if each belonged to its site.
 
@@ -102,13 +105,22 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             "allele", that of a genotype 0, 1, 2 with allele frequency p = mean/2, which is √(2p(1 − p)).
         site_weight : {"rows", "equal"}, default="rows"
             Whether a site counts in proportion to its rows, or all sites count equally.
+        transform : sequence of str, default=()
+            What is done to the values first, in this order. Of each row by itself: "library" (counts to 10,000 a row),
+            "log1p", "clr". Of each feature over all sites, as the last: "pearson" (Pearson residuals of counts),
+            "normal" (rank-based inverse normal), "winsorise" or "winsorise:0.05". New rows are transformed as well.
+        variable : int, optional
+            Keep this many features: those of the largest variance, after transforms and adjustment. The others get a
+            weight of zero.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        beside = RowsBeside(sites, covariates, adjust, protect, sample_weight, centre, scale_by, site_weight)
+        beside = RowsBeside(
+            sites, covariates, adjust, protect, sample_weight, centre, scale_by, site_weight, transform, variable
+        )
         return self.fit_federation(self._local_federation(X, beside, reset=True))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
@@ -154,7 +166,8 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _asking(self, federation: Federation) -> Iterator[Rounds]:
         """Check the settings, and yield the rounds of a new fit, with a progress bar if asked for."""
         self._validate_params()
-        rounds, bar = self._rounds(checked_federation(federation))
+        federation, history = learnt_first(checked_federation(federation))
+        rounds, bar = self._rounds(federation, history)
         try:
             yield rounds
         finally:
@@ -176,7 +189,12 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             if not self.scale or preparation_of(rounds).scale != "joint"
             else np.where(moments.constant, 0.0, moments.scale)
         )
-        self.constant_features_ = np.flatnonzero(moments.constant)
+        left_out = np.zeros(len(moments.mean), dtype=bool) if moments.left_out is None else moments.left_out
+        self.constant_features_ = np.flatnonzero(moments.constant & ~left_out)
+        self.left_out_features_ = np.flatnonzero(left_out)
+        learnt = learnt_of(rounds)
+        self.feature_map_ = None if learnt is None else learnt.seen
+        self.feature_map_error_ = 0.0 if learnt is None else learnt.error
         self.missing_share_ = moments.missing
         self.n_samples_ = moments.n_rows
         self.preparation_ = preparation_of(rounds)
@@ -203,7 +221,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _fitted_moments(self) -> Moments:
         constant = np.zeros(self.n_features_in_, dtype=bool)
-        constant[self.constant_features_] = True
+        constant[[*self.constant_features_, *self.left_out_features_]] = True
         total = self.total_variance_ * (self.n_samples_ - 1)
         return Moments(
             self.n_samples_,
@@ -297,12 +315,15 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return Frame(self.mean_, self.scale_, removed, self.adjustment_, self.reference_)
 
     def _new_rows(self, X: Any) -> Any:
-        """Return new rows, prepared as in the fit: missing values, if allowed, are replaced by the mean."""
+        """Return new rows, prepared as in the fit: transformed, missing values, if allowed, replaced by the mean."""
         if is_dask(X):
             return self._new_dask_rows(X)
         finite = "allow-nan" if self.max_missing > 0 else True
         kinds = [np.float64, np.float32]
         rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, ensure_all_finite=finite)
+        rows = transformed_rows("rows", rows, self.preparation_.transform)
+        if self.feature_map_ is not None:
+            rows = np.concatenate([self.feature_map_(dense) for dense in dense_parts(rows)])
         return filled(rows, self.mean_).astype(rows.dtype, copy=False) if self.max_missing > 0 else rows
 
     def _new_dask_rows(self, X: Any) -> Any:
@@ -313,7 +334,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return X.map_blocks(filled, self.mean_, dtype=X.dtype) if self.max_missing > 0 else X
 
     def inverse_transform(self, X: Any) -> NDArray[np.floating]:
-        """Reconstruct rows from their scores, in the original units.
+        """Reconstruct rows from their scores, in the units in which rows were analysed: after transforms.
 
         Parameters
         ----------
@@ -385,6 +406,13 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 def _without_dust(w: Array) -> Array:
     """Set to zero the weights that are only rounding errors, compared with the largest weight of their loading."""
     return np.where(np.abs(w) > DUST * np.abs(w).max(axis=0), w, 0.0)
+
+
+def learnt_first(federation: Federation) -> tuple[Federation, list[Round]]:
+    """Learn the transform that needs all sites, if there is one; return what is seen through it, and the rounds."""
+    asking = Rounds(federation)
+    seen = mapped(federation, asking)
+    return seen, asking.history
 
 
 def checked_federation(federation: Any) -> Federation:

@@ -19,6 +19,7 @@ from fedspca.federation import Federation
 from fedspca.federation.base import preparation_of
 from fedspca.linalg.operators import Frame
 from fedspca.solvers.deflation import Loadings, Stages, captured_variance
+from fedspca.solvers.mapping import through
 from fedspca.solvers.rounds import Rounds
 from fedspca.solvers.standardise import Moments, first_sums
 from fedspca.solvers.stopping import StopReason
@@ -131,7 +132,8 @@ class ConsensusSparsePCA(FederatedSparsePCA):
             raise ValueError(f"'n_components' must be an integer of at least 1. Got {n_components!r} instead.")
         found, moments, before = self.components_.T, self._fitted_moments(), self.stop_reason_
         self._check_n_components(n_components, moments, taken=self.n_components_)
-        rounds, bar = self._rounds(checked_federation(federation), self.history_)
+        seen = through(checked_federation(federation), self.feature_map_)
+        rounds, bar = self._rounds(seen, self.history_)
         rounds.stage = 1 + max(record.stage for record in self.history_)
         columns = slice(self.n_components_, self.n_components_ + n_components)
         plan = self._plan((n_components,), self._init(None), last=True)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.data.transforms import check_transforms, transformed
 from fedspca.linalg.operators import Frame
 from fedspca.site import InvalidData, Site
+from fedspca.site.dask_rows import is_dask
 from fedspca.site.preparation import Design, Preparation, beside_rows, covariates_of, is_missing, level_text
 from fedspca.site.question import SiteData
 
@@ -27,8 +29,12 @@ class RowsBeside:
     centre: str = "joint"
     scale_by: str = "joint"
     site_weight: str = "rows"
+    transform: Sequence[str] = ()
+    variable: int | None = None
 
     def __post_init__(self) -> None:
+        if self.transform:
+            check_transforms(self.transform)
         if self.site_weight not in ("rows", "equal"):
             raise InvalidData(f"'site_weight' must be 'rows' or 'equal'. Got {self.site_weight!r} instead.")
         for name in ("adjust", "protect"):
@@ -38,6 +44,8 @@ class RowsBeside:
     def make_sites(self, rows: Any, **shared: Any) -> list[Site]:
         """Return the sites that hold the rows."""
         n = rows.shape[0]
+        if self.transform:
+            rows = transformed_rows("rows", rows, self.transform)
         values = {} if self.covariates is None else covariate_values(self.covariates, n)
         preparation = self._preparation(values)
         lines = preparation.design.encode("covariates", values) if preparation.design.terms else None
@@ -75,7 +83,16 @@ class RowsBeside:
             equal_sites=self.site_weight == "equal",
             centre=self.centre,
             scale=self.scale_by,
+            transform=tuple(self.transform),
+            variable=self.variable,
         )
+
+
+def transformed_rows(where: str, rows: Any, names: Sequence[str]) -> Any:
+    """Return rows after the transforms of each row by itself; refuse rows on a cluster."""
+    if is_dask(rows):
+        raise InvalidData("Transforms need rows in this process, not on a Dask cluster.")
+    return transformed(where, rows, names)
 
 
 def _weights(given: Any, n: int) -> Array:

@@ -41,7 +41,8 @@ class FoldedFederation(Around):
         super().__init__(federation)
         if not self.preparation.plain:
             raise FederationError(
-                "Folds are for rows as they are: leave out folds, or covariates, weights and the sites' own means."
+                "Folds are for rows as they are: leave out folds, or covariates, weights, the sites' own means, and "
+                "transforms and choices of features that need all sites."
             )
         self.folds = folds
         self.deal = deal

@@ -220,8 +220,9 @@ class PrivateFederation(Around):
         super().__init__(federation)
         if not self.preparation.plain:
             raise FederationError(
-                "A private study takes no covariates, weights or means of single sites: what these would release is "
-                "not planned, so nothing is known of what it costs. Leave them out, or leave out the noise."
+                "A private study takes no covariates, weights, means of single sites, nor transforms that need all "
+                "sites: what these would release is not planned, so nothing is known of what it costs. Leave them "
+                "out, or leave out the noise."
             )
         d = len(federation.feature_names)
         self.privacy = privacy

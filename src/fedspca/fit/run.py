@@ -28,6 +28,7 @@ from fedspca.model import SparsePCAModel, plain_round
 from fedspca.site import Site
 from fedspca.site.preparation import unusual
 from fedspca.solvers.exact.loop import Earlier
+from fedspca.solvers.mapping import through
 from fedspca.solvers.rounds import Round, Rounds
 
 Callback = Callable[[Round], object]
@@ -161,6 +162,7 @@ def fitted_model(
         Further facts to keep with the model.
     """
     gram = fit_from(estimator, federation, earlier)
+    federation = through(federation, estimator.feature_map_)
     asking = Rounds(federation)
     judgement = judge(asking, sites, estimator, gram=gram, between=settings.between_sites, units=units)
     followed = settings.path and settings.solver == "exact"

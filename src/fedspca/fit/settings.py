@@ -140,10 +140,14 @@ class SolverSettings:
 
     transform: tuple[str, ...] = setting(
         "adjust",
-        "What is done to each row first: library (counts to 10,000 a row), log1p, or clr (centred log-ratio).",
+        "What is done to values first. Of each row: library (counts to 10,000 a row), log1p, clr (centred log-ratio). "
+        "Of features over all sites: pearson (residuals of counts), normal (rank-based), winsorise or winsorise:0.05.",
         (),
         '["library", "log1p"]',
-        choices=("library", "log1p", "clr"),
+        choices=("library", "log1p", "clr", "pearson", "normal", "winsorise"),
+    )
+    variable: int | None = setting(
+        "adjust", "Keep this many features: those of the largest variance after transforms.", example="2000"
     )
     adjust: tuple[str, ...] = setting(
         "adjust", "Columns to take out of the features, such as age or batch; age:sex is an interaction.", (), '["age"]'

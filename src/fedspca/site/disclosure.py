@@ -7,11 +7,14 @@ about one row.
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedspca.linalg.beside import Array, Beside
+from fedspca.linalg.operators import AnyRows, Sums, dense_parts, total
 
+COLUMNS_AT_ONCE = 64  # columns of all rows in memory at once
 ONE_ROW = 0.5  # a row with a larger leverage outweighs all other rows together
 
 
@@ -44,6 +47,48 @@ def disclosed(beside: Beside, names: Sequence[str], *, min_rows: int, least: int
     if least > 1 and largest_leverage(beside) > ONE_ROW:
         return "a combination of its covariates is mostly about one row, which sums with them would tell"
     return None
+
+
+def singled_out(raw: AnyRows, seen: AnyRows, least: int) -> int | None:
+    """Return the first feature that a transform makes one of few rows, more than it is already; None if there is none.
+
+    A transform that is one value in all rows but a few would turn every sum into one over those rows.
+    """
+    before, after = _concentration(raw), _concentration(seen)
+    few = after.others < np.minimum(least, before.others)
+    outweighed = after.leverage > np.maximum(ONE_ROW, before.leverage)
+    bad = np.flatnonzero(few | outweighed)
+    return int(bad[0]) if bad.size else None
+
+
+class _Concentration(NamedTuple):
+    """By feature: how many rows differ from the most common value, and the largest share of a row in Σ(x − x̄)²."""
+
+    others: Array
+    leverage: Array
+
+
+def _concentration(rows: AnyRows) -> _Concentration:
+    found: list[tuple[float, float]] = []
+    for start in range(0, rows.shape[1], COLUMNS_AT_ONCE):
+        for column in _columns(rows, start).T:
+            values = column[np.isfinite(column)]
+            common = np.unique(values, return_counts=True)[1].max(initial=0)
+            about = (values - values.mean()) ** 2 if values.size else np.zeros(1)
+            found.append((len(values) - common, about.max() / about.sum() if about.sum() > 0 else 0.0))
+    return _Concentration(*np.array(found).T)
+
+
+def _columns(rows: AnyRows, start: int) -> Array:
+    """Return some columns of all rows, dense."""
+    parts: list[Array] = []
+
+    def keep(block: Any) -> Sums:
+        parts.extend(np.array(dense[:, start : start + COLUMNS_AT_ONCE]) for dense in dense_parts(block))
+        return (np.zeros(0),)
+
+    total(rows, keep)
+    return np.concatenate(parts)
 
 
 def effective_rows(weights: Array) -> float:

@@ -5,7 +5,7 @@ Everything here is agreed between the sites, or local to one. A site's own mean 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,8 @@ from fedspca.site.errors import InvalidData
 
 Array = NDArray[np.float64]
 
+JOINT = ("pearson", "normal", "winsorise")  # transforms of features that need all sites
+WINSORISED = 0.01  # the share of values that winsorise moves at each end, unless it says otherwise
 CENTRES = ("joint", "site", "combat")
 BETWEEN = ":"  # an interaction is written age:sex
 MOST_LINES = 10_000  # the most columns of a design; interactions of categories with many levels could have any number
@@ -166,6 +168,11 @@ class Preparation:
         features, and the covariates of the design are protected: what they explain stays.
     scale : {"joint", "site", "allele"}
         By whose standard deviation features are divided, if at all; "allele" is that which allele frequencies give.
+    transform : tuple of str
+        What is done to the values first. Transforms of each row by itself are done before a site has its rows; a
+        transform that needs all sites is the last, and is in :attr:`joint`.
+    variable : int or None
+        How many features to keep: those of the largest variance. None keeps all.
     """
 
     design: Design = field(default_factory=Design)
@@ -173,8 +180,16 @@ class Preparation:
     equal_sites: bool = False
     centre: str = "joint"
     scale: str = "joint"
+    transform: tuple[str, ...] = ()
+    variable: int | None = None
 
     def __post_init__(self) -> None:
+        if self.variable is not None and self.variable < 1:
+            raise InvalidData(f"variable must be at least 1: how many features to keep. Got {self.variable} instead.")
+        if self.joint is not None and not self.counts_rows:
+            raise InvalidData(
+                f"The transform {self.joint[0]} counts every row once. Use it without weight and site_weight."
+            )
         if self.centre not in CENTRES:
             raise InvalidData(f"centre must be joint, site or combat. Got {self.centre!r} instead.")
         if self.scale not in ("joint", "site", "allele"):
@@ -200,6 +215,8 @@ class Preparation:
             equal_sites=chosen["site_weight"] == "equal",
             centre=chosen["centre"],
             scale=chosen["scale_by"],
+            transform=tuple(settings.get("transform") or ()),
+            variable=chosen["variable"],
         )
 
     @property
@@ -214,8 +231,13 @@ class Preparation:
 
     @property
     def plain(self) -> bool:
-        """Whether rows are used unchanged."""
-        return self == Preparation()
+        """Whether rows are used unchanged, or transformed each by itself."""
+        return self.joint is None and replace(self, transform=()) == Preparation()
+
+    @property
+    def joint(self) -> tuple[str, float] | None:
+        """The transform that needs all sites, and the share that it moves at each end; None if there is none."""
+        return joint_transform(self.transform[-1]) if self.transform else None
 
 
 PLAIN = Preparation()
@@ -226,9 +248,28 @@ USUAL: Mapping[str, Any] = {
     "levels": {},
     "weight": None,
     "site_weight": "rows",
+    "variable": None,
     "centre": "joint",
     "scale_by": "joint",
 }
+
+
+def joint_transform(name: str) -> tuple[str, float] | None:
+    """Return a transform that needs all sites, with its share, from its name: winsorise:0.05; None if it is no such."""
+    base, sign, share = name.partition(":")
+    if base not in JOINT:
+        return None
+    if not sign:
+        return base, WINSORISED
+    try:
+        found = float(share)
+    except ValueError:
+        found = 0.0
+    if base != "winsorise" or not 0 < found < 0.5:
+        raise InvalidData(
+            f"{name!r}: winsorise takes a share between 0 and 0.5, as winsorise:0.05; the others take none."
+        )
+    return base, found
 
 
 def covariates_of(centre: str, adjust: Sequence[str], protect: Sequence[str]) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ What may never change:
 """
 
 from collections.abc import Mapping
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 from weakref import WeakValueDictionary
 from zlib import crc32
 
@@ -37,10 +38,13 @@ from fedspca.linalg.line_search import LineSearch
 from fedspca.linalg.operators import (
     COLUMNS_OF_CONSENSUS,
     Frame,
+    Sums,
     column_sums,
     covariate_products,
+    dense_parts,
     deviations_from,
     missing_counts,
+    total,
 )
 from fedspca.linalg.profile import Profile
 from fedspca.linalg.shrinkage import smooth_norms
@@ -190,6 +194,20 @@ def harmonised(data: SiteData, state: State, query: Query) -> tuple[State, Terms
     frame, _ = _about(data, query)
     offsets, squares = deviations_from(data.rows, frame.mean, beside=data.beside, adjustment=frame.adjustment)
     return state, {"offsets": offsets / frame.scale, "squares": squares / frame.scale**2}
+
+
+def counts_below(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """How many values are not above each edge, by feature."""
+    edges = query.arrays["edges"]
+
+    def of(block: Any) -> Sums:
+        counts = np.zeros(edges.shape)
+        for dense in dense_parts(block):
+            for j, column in enumerate(dense.T):
+                counts[:, j] += np.searchsorted(np.sort(column[np.isfinite(column)]), edges[:, j], side="right")
+        return (counts,)
+
+    return state, {"below": total(data.rows, of)[0]}
 
 
 def _covariates(data: SiteData, query: Query) -> Array:
@@ -424,6 +442,7 @@ PRECISIONS = frozenset({"float64", "float32"})
 FRAME: Mapping[str, Shape] = {"mean": ("d",), "scale": ("d",), "removed": ("d", "q")}
 ADJUSTMENT: Mapping[str, Shape] = {"covariate_mean": ("p",), "coefficients": ("p", "d")}
 REFERENCE: Mapping[str, Shape] = {"reference_mean": ("d",), "reference_spread": ("d",)}
+MAPS: Mapping[str, Shape] = {"knots": ("t", "d"), "images": ("t", "d"), "shares": ("d",), "clip": ("one",)}
 SEEN: Mapping[str, Shape] = {**ADJUSTMENT, **REFERENCE}
 STATED: Mapping[str, Shape] = {"centre": ("d",), "scale": ("d",)}
 NOISE: Mapping[str, type | frozenset[str]] = {"sigma": float, "grid": int, "among": int}
@@ -445,7 +464,7 @@ CONSENSUS_SCALARS: Mapping[str, type | frozenset[str]] = {
 }
 
 
-QUERIES: Mapping[str, Question] = {
+_QUERIES: Mapping[str, Question] = {
     "moments": Question(
         moments,
         "the number of rows, and for each feature the count and the sum of its values",
@@ -502,6 +521,12 @@ QUERIES: Mapping[str, Question] = {
         terms={"offsets": ("d",), "squares": ("d",)},
         arrays={"mean": ("d",), **REFERENCE},
         optional=ADJUSTMENT,
+    ),
+    "counts_below": Question(
+        counts_below,
+        "for each feature how many values are not above each of up to 128 edges, also where it is only one",
+        terms={"below": ("k", "d")},
+        arrays={"edges": ("k", "d")},
     ),
     "between_sites": Question(
         between_sites,
@@ -636,6 +661,13 @@ QUERIES: Mapping[str, Question] = {
         scalars=NOISE,
         cost=lambda _, query: _cost(query, len(query.arrays["edges"]), 1.0),
     ),
+}
+# every question about rows can be asked about transformed rows; the counts that the transform is made of cannot
+QUERIES: Mapping[str, Question] = {
+    name: question
+    if question.private or name == "counts_below"
+    else replace(question, optional={**question.optional, **MAPS})
+    for name, question in _QUERIES.items()
 }
 PRIVATE = frozenset(name for name, question in QUERIES.items() if question.private)
 ADDITIVE = frozenset(name for name, question in QUERIES.items() if question.additive)

@@ -5,14 +5,24 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Cost
 from fedspca.linalg.beside import NOTHING, Adjustment, Beside, Reference
-from fedspca.linalg.operators import COLUMNS_OF_A_FIT, AnyRows, DeflatedRows, Frame, StandardisedRows, all_finite
+from fedspca.linalg.maps import FeatureMap, MappedRows, map_of
+from fedspca.linalg.operators import (
+    COLUMNS_OF_A_FIT,
+    AnyRows,
+    DeflatedRows,
+    Frame,
+    RemoteRows,
+    StandardisedRows,
+    all_finite,
+    deviations_from,
+)
 from fedspca.linalg.stiefel import orthonormality_error
 from fedspca.linalg.symmetric import packed_size
 from fedspca.site.consensus import ConsensusState
@@ -27,8 +37,11 @@ State: TypeAlias = ConsensusState | None
 Shape: TypeAlias = tuple[str, ...]
 
 LARGEST, SMALLEST = 1e30, 1e-30  # of the numbers in a question; their squares and short products do not overflow
-BESIDE = frozenset({"removed", "coefficients"})  # matrices of a question that are not directions
+BESIDE = frozenset(
+    {"removed", "coefficients", "edges", "knots", "images"}
+)  # matrices of a question that are not directions
 ORTHONORMAL = 1e-6  # tolerance; the solvers' directions are orthonormal to about ten digits
+MOST_EDGES = 128  # the most edges of one question at which values are counted
 MOST_PERMUTATIONS = 100  # the most permutations in one answer
 AT_ONCE = 8 << 20  # the most numbers in one answer, unless it is for a single permutation
 FOLDS, DEAL = "folds", "deal"  # the scalars of a question that is answered by fold: how many, and the seed
@@ -96,7 +109,32 @@ class SiteData:
         self.preparation = preparation
         self.own: Own | None = own_view(rows, beside, preparation, missing=missing)
         self._harmony: Harmony | None = None
+        self._mapped: SiteData | None = None
         self._last: tuple[Frame, StandardisedRows] | None = None
+
+    def under(self, query: Query) -> "SiteData":
+        """Return the data as a question sees them: through the transform that it brings, if it brings one."""
+        seen = map_of(query.arrays)
+        if seen is None:
+            return self
+        last = self._mapped
+        if last is None or not isinstance(last.rows, MappedRows) or not _same_arrays(last.rows.seen, seen):
+            if isinstance(self.rows, RemoteRows):
+                raise InvalidQuery(self.site, query.name, "genotypes and rows on a cluster are not transformed.")
+            about: dict[str, Any] = {"missing": self.missing, "beside": self.beside, "weight": self.weight}
+            last = SiteData(self.site, MappedRows(self.rows, seen), preparation=self.preparation, **about)
+            self._mapped = last
+        return last
+
+    @cached_property
+    def totals(self) -> NDArray[np.float64]:
+        """Σ1, Σx and Σx² by column: the features, the covariates and the weights."""
+        n, d = self.rows.shape
+        sums, squares = deviations_from(self.rows, np.zeros(d), missing=self.missing)
+        beside = [part for part in (self.beside.covariates, self.beside.weights) if part is not None]
+        more = np.column_stack([np.zeros((n, 0)), *beside])
+        sums, squares = np.append(sums, more.sum(axis=0)), np.append(squares, (more**2).sum(axis=0))
+        return np.stack([np.full(len(sums), float(n)), sums, squares])
 
     def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
         """Return the rows in this frame as an operator, to be multiplied by so many columns."""
@@ -138,6 +176,11 @@ def _same_view(one: Frame, other: Frame) -> bool:
     if not _same_adjustment(one.adjustment, other.adjustment):
         return False
     return one.reference.same_as(other.reference) if one.reference is not None else other.reference is None
+
+
+def _same_arrays(one: FeatureMap, other: FeatureMap) -> bool:
+    mine, theirs = one.arrays, other.arrays
+    return mine.keys() == theirs.keys() and all(_same(mine[name], theirs[name]) for name in mine)
 
 
 def _same_adjustment(one: Adjustment | None, other: Adjustment | None) -> bool:
@@ -227,6 +270,8 @@ class Question:
         most = min(MOST_PERMUTATIONS, permutations_at_once(d))
         if problem is None and not 1 <= int(query.scalars.get("permutations", 1)) <= most:
             problem = f"it asks for {query.scalars['permutations']} permutations of 1 to {most}."
+        if problem is None and "edges" in query.arrays and len(query.arrays["edges"]) > MOST_EDGES:
+            problem = f"it brings {len(query.arrays['edges'])} edges, and values are counted at {MOST_EDGES} at most."
         if problem is None and self.components(query) > d:
             problem = f"it asks about {self.components(query)} directions of {d} features."
         if problem is not None:

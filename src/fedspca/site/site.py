@@ -17,12 +17,11 @@ from fedspca.linalg.operators import (
     Rows,
     Sums,
     column_counts,
-    deviations_from,
     row_blocks,
     total,
 )
 from fedspca.site.dask_rows import DaskRows, is_dask
-from fedspca.site.disclosure import disclosed
+from fedspca.site.disclosure import disclosed, singled_out
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
 from fedspca.site.folds import answer_by_fold
 from fedspca.site.policy import Policy
@@ -110,11 +109,7 @@ class Site:
 
         Columns are the features, the covariates and the weights.
         """
-        sums, squares = deviations_from(self._data.rows, np.zeros(self.n_features), missing=self._data.missing)
-        beside = [part for part in (self._data.beside.covariates, self._data.beside.weights) if part is not None]
-        more = np.column_stack([np.zeros((self.n_rows, 0)), *beside])
-        sums, squares = np.append(sums, more.sum(axis=0)), np.append(squares, (more**2).sum(axis=0))
-        return np.stack([np.full(len(sums), float(self.n_rows)), sums, squares])
+        return self._data.totals
 
     @cached_property
     def disclosed(self) -> str | None:
@@ -140,13 +135,22 @@ class Site:
         d, arrays = self.n_features, query.arrays
         if "mean" not in arrays:
             return False
+        totals = self._data.under(query).totals
         taken = np.maximum(np.abs(arrays["mean"]), np.abs(arrays.get("reference_mean", 0.0)))
         if "covariate_mean" in arrays:
             about = np.abs(arrays["covariate_mean"])
-            reach = about + np.sqrt(self.totals[2, d : d + len(about)])
+            reach = about + np.sqrt(totals[2, d : d + len(about)])
             taken = np.append(taken + reach @ np.abs(arrays.get("coefficients", np.zeros((len(about), d)))), about)
-        squares = self.totals[2, : len(taken)]
+        squares = totals[2, : len(taken)]
         return bool(np.any((squares > 0) & (taken > OUTWEIGHS * np.sqrt(squares / self.n_rows))))
+
+    def singled_out(self, query: Query) -> str | None:
+        """Return which feature the transform of a question would make one of few rows; None if it does not."""
+        seen = self._data.under(query)
+        if seen is self._data:
+            return None
+        at = singled_out(self._data.rows, seen.rows, self.policy.min_fold_rows)
+        return None if at is None else self.feature_names[at]
 
     def answer(self, query: Query, purpose: Purpose | None = None) -> Terms:
         """Answer one question with this site's terms of the sum, or raise a :class:`SiteError` that says why not.
@@ -172,7 +176,7 @@ class Site:
             self._answered += 1  # failed attempts count too: a failure also discloses something
             if query.folds:
                 return answer_by_fold(question, self._data, query, self.policy.min_fold_rows)
-            self._state, terms = question.answer(self._data, self._state, query)
+            self._state, terms = question.answer(self._data.under(query), self._state, query)
             return terms
 
     def _pay(self, question: Question, query: Query, purpose: Purpose | None) -> None:
@@ -227,9 +231,20 @@ def _check_design(site: str, names: tuple[str, ...], rows: AnyRows, preparation:
         raise InvalidData(
             f"Site {site!r}: ComBat needs every value, and some are missing. Fill them in first, or use centre='site'."
         )
+    if preparation.joint is not None:
+        _check_transform(site, rows, preparation.joint[0])
     apart = isinstance(rows, RemoteRows) and not rows.in_order
     if apart and (preparation.design.terms or not preparation.counts_rows):
         raise InvalidData(f"Site {site!r}: covariates and weights need rows in this process, not on a Dask cluster.")
+
+
+def _check_transform(site: str, rows: AnyRows, name: str) -> None:
+    """Refuse genotypes and rows on a cluster, and Pearson residuals of what cannot be counts."""
+    if isinstance(rows, RemoteRows):
+        raise InvalidData(f"Site {site!r}: the transform {name} is not for genotypes, nor for rows on a Dask cluster.")
+    values = rows if isinstance(rows, np.ndarray) else rows.data
+    if name == "pearson" and (values < 0).any():
+        raise InvalidData(f"Site {site!r}: Pearson residuals are of counts, and some values are negative.")
 
 
 def _as_rows(site: str, X: Any) -> AnyRows:

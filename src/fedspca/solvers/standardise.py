@@ -53,6 +53,8 @@ class Moments:
         What covariates explain.
     reference : Reference or None
         What sites measure their own shift and spread against, if these are taken out (ComBat).
+    left_out : ndarray of bool of shape (d,) or None
+        Features that vary, and are left out because others vary more; they are among the constant ones too.
     factor : float
         A row's weight at its site is multiplied by this. It is not 1 if all sites count equally: then the weights of
         each site sum to one.
@@ -71,6 +73,7 @@ class Moments:
     factor: float = 1.0
     taken: Mapping[str, float] = field(default_factory=dict)
     reference: Reference | None = None
+    left_out: NDArray[np.bool_] | None = None
 
     @property
     def frame(self) -> Frame:
@@ -128,6 +131,10 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
         _tell_explained(federation.feature_names, (squares == 0) & ~constant)
         constant = constant | (squares == 0)
     free = np.maximum(counts * factor - 1, 1) / factor
+    left_out = _least_variable(squares / free, constant, preparation.variable)
+    if left_out is not None:
+        constant = constant | left_out
+        squares = np.where(constant, 0.0, squares)
     spread = np.sqrt(squares / free)
     divisor = np.where(constant, 1.0, spread) if scale else np.ones(len(mean))
     if preparation.scale == "allele":
@@ -149,7 +156,16 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
         factor,
         {} if regression is None else _taken(regression, before, scale=scale),
         None if harmonised is None else harmonised.reference,
+        left_out,
     )
+
+
+def _least_variable(variance: Array, constant: NDArray[np.bool_], kept: int | None) -> NDArray[np.bool_] | None:
+    """Return which features are left out so that only those of the largest variance stay; None if all stay."""
+    if kept is None or kept >= len(variance):
+        return None
+    largest = np.argsort(-np.where(constant, -1.0, variance), kind="stable")[:kept]
+    return np.asarray(~constant & ~np.isin(np.arange(len(variance)), largest))
 
 
 def _adjustment(regression: Regression | None, harmonised: Harmonised | None) -> Adjustment | None:

@@ -152,10 +152,16 @@ class StudySettings(SolverSettings):
 
     def _check_preparation(self) -> None:
         """Refuse covariates and weights that are invalid, and combinations whose privacy was not analysed."""
+        from fedspca.data.transforms import check_transforms
         from fedspca.site.preparation import Preparation, unusual
 
-        Preparation.of(self.fit_settings())
-        asked = [*unusual(self.fit_settings()), *(["between_sites"] if self.between_sites else [])]
+        joint = Preparation.of(self.fit_settings()).joint
+        check_transforms(self.transform)
+        asked = [
+            *unusual(self.fit_settings()),
+            *([] if joint is None else [f"transform {joint[0]}"]),
+            *(["between_sites"] if self.between_sites else []),
+        ]
         if self.epsilon is not None and asked:
             raise ValueError(
                 f"A private study takes no {', '.join(asked)}: what that would release is not planned, so nothing is "
@@ -178,16 +184,18 @@ class StudySettings(SolverSettings):
 
     def _beside(self) -> set[str]:
         """Return the questions about covariates, weights, and differences between sites."""
-        from fedspca.site.preparation import unusual
+        from fedspca.site.preparation import Preparation, unusual
 
         weighted = self.weight is not None or self.site_weight != "rows"
+        joint = Preparation(transform=tuple(self.transform)).joint
         return {
             *(COVARIATES if self.adjust else ()),
             *(WITHIN if self.protect else ()),
+            *(("counts_below",) if joint is not None and joint[0] != "pearson" else ()),
             *(COMBAT if self.centre == "combat" else ()),
             *(("weighted_moments",) if weighted else ()),
             *(("between_sites",) if self.between_sites else ()),
-            *((ODD_UNITS,) if self.units and not unusual(self.fit_settings()) else ()),
+            *((ODD_UNITS,) if self.units and joint is None and not unusual(self.fit_settings()) else ()),
         }
 
     def _most_components(self) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from fedspca.door.agreement import Agreement, roster_phrase
 from fedspca.letters.identity import fingerprint
+from fedspca.site.preparation import joint_transform
 from fedspca.site.queries import QUERIES
 
 DROPOUT = {
@@ -53,7 +54,11 @@ def preparation_in_words(fit: Mapping[str, Any]) -> list[str]:
     """Say which columns are taken as covariates and weights, and how sites are weighted."""
     told = []
     if fit.get("transform"):
-        told.append(f"Each row is first transformed by itself: {', '.join(fit['transform'])}.")
+        told.append(f"Values are first transformed: {', '.join(fit['transform'])}.")
+    if fit.get("variable"):
+        told.append(f"Only the {fit['variable']} features of the largest variance are used.")
+    if fit.get("transform") and joint_transform(fit["transform"][-1]) is not None:
+        told.append("The last of these transforms needs all sites: its parameters are sums over them.")
     if fit.get("adjust"):
         told.append(f"What these columns explain is taken out of the features first: {', '.join(fit['adjust'])}.")
     if fit.get("weight"):

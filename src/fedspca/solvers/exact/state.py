@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.beside import Adjustment
+from fedspca.linalg.beside import Adjustment, Reference
 from fedspca.linalg.nystrom import NystromModel
-from fedspca.solvers.asking import adjustment_arrays
+from fedspca.solvers.asking import adjustment_arrays, reference_arrays
 from fedspca.solvers.exact.loop import State
 from fedspca.solvers.exact.problem import Incumbent
 from fedspca.solvers.standardise import Moments
@@ -51,6 +51,8 @@ class ExactState:
             "missing": moments.missing,
             "factor": np.array(moments.factor),
             **{f"adjustment.{name}": array for name, array in adjustment_arrays(moments.adjustment).items()},
+            **reference_arrays(moments.reference),
+            **({} if moments.left_out is None else {"left_out": moments.left_out}),
             "taken": np.array(json.dumps(dict(moments.taken))),
             "counts": np.array([getattr(loop, name) for name in COUNTS]),
             "rank_tol": np.array(loop.rank_tol),
@@ -82,6 +84,8 @@ class ExactState:
                 adjustment=_adjustment(arrays),
                 factor=float(arrays["factor"]),
                 taken=json.loads(str(arrays["taken"])),
+                reference=_reference(arrays),
+                left_out=arrays.get("left_out"),
             )
             stopped = str(arrays["stopped"])
             best = None
@@ -116,6 +120,12 @@ def _adjustment(arrays: Mapping[str, NDArray[Any]]) -> Adjustment | None:
     if "adjustment.coefficients" not in arrays:
         return None
     return Adjustment(arrays["adjustment.covariate_mean"], arrays["adjustment.coefficients"])
+
+
+def _reference(arrays: Mapping[str, NDArray[Any]]) -> Reference | None:
+    if "reference_mean" not in arrays:
+        return None
+    return Reference(arrays["reference_mean"], arrays["reference_spread"])
 
 
 def _side_by_side(name: str, blocks: tuple[NDArray[Any], ...], d: int) -> dict[str, NDArray[Any]]:
