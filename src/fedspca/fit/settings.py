@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args, get_type_hints
 
@@ -339,9 +340,14 @@ KINDS: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
 }
 
 
+@cache  # every option asks, and Python makes the hints of a class anew each time
+def _hints(settings: type[SolverSettings]) -> dict[str, Any]:
+    return get_type_hints(settings)
+
+
 def kind_of_setting(name: str, settings: type[SolverSettings] = FitSettings) -> Any:
     """Return the type of a setting, whether or not it may be left open."""
-    hint = get_type_hints(settings)[name]
+    hint = _hints(settings)[name]
     inner = [part for part in get_args(hint) if part is not type(None)]
     if inner == [int, str]:
         return COUNT
