@@ -217,9 +217,15 @@ class SparsePCAModel(ScoresRows, Drawable):
         self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | Harmony | None = None
     ) -> Array:
         """‖a − Pa‖² of each standardised row a, where P projects on the span of the components."""
-        rows, basis = self.standardised(X, covariates=covariates, own=own), np.linalg.qr(self.components.T)[0]
-        left = rows - (rows @ basis) @ basis.T
+        left = self.residuals(X, covariates=covariates, own=own)
         return np.asarray(np.einsum("ij,ij->i", left, left))
+
+    def residuals(
+        self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | Harmony | None = None
+    ) -> Array:
+        """A − Pa of each standardised row a: what the components do not explain, feature by feature."""
+        rows, basis = self.standardised(X, covariates=covariates, own=own), np.linalg.qr(self.components.T)[0]
+        return np.asarray(rows - (rows @ basis) @ basis.T)
 
     def standardised(
         self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | Harmony | None = None

@@ -39,6 +39,11 @@ def test_the_paper_is_reached_from_the_command_line_and_from_a_file(study):
     made = SparsePCAModel.load(study / "m").facts["estimator"]["params"]
     assert (made["lam1"], made["rho"], made["block_sizes"], made["init"]) == (1.0, 500.0, [1, 1], "random")
     assert (made["local_steps"], made["line_search"], made["finish"]) == (1000, "wolfe", "qf")
+    each = ("--solver", "faspca", "--max-rounds", "3", "--no-path", "--json")
+    assert fedspca("fit", "north.csv", "south.parquet", *each, "--lam", "60,600", "-o", "two").code == 0
+    assert SparsePCAModel.load(study / "two").facts["estimator"]["params"]["lam"] == [60.0, 600.0]
+    for given, told in (("60,600,7", "has 3 numbers, and there are 2 components"), ("60,much", "must be a number, or")):
+        assert told in fedspca("fit", "north.csv", *each, "--lam", given, "-o", "no").err
     settings = '[data]\nfiles = ["north.csv"]\n[fit]\nsolver = "faspca"\nlam = 1.0\nblock_sizes = [1, 1.5]\n'
     (study / "fit.toml").write_text(settings)
     assert "block_sizes must be a list of whole numbers" in fedspca("fit", "fit.toml", "-o", "n").err

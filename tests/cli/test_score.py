@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -18,11 +19,15 @@ def test_score_marks_rows_that_the_components_do_not_explain(study):
     ran = fedspca("score", "model", "new.csv", "--anomaly", "-o", "errors.csv", "--json")
     result = json.loads(ran.out)
     assert result["largest"][0][0] == "row 12"
+    assert result["blamed"][0]["f7"] > 0.9  # the feature that was changed
+    assert len(result["blamed"]) == len(result["largest"]) <= 10
     assert result["anomalies"] < 20
     table = pd.read_csv(study / "errors.csv")
     np.testing.assert_allclose(table["error"], SparsePCAModel.load("model").reconstruction_errors(rows))
     assert table["anomaly"].sum() == result["anomalies"]
-    assert "have an error above 10" in fedspca("score", "model", "new.csv", "--anomaly", "--threshold", "10").out
+    told = fedspca("score", "model", "new.csv", "--anomaly", "--threshold", "10").out
+    assert "have an error above 10" in told
+    assert re.search(r"row 12: \S+, most of it from f7 \(\d+%\), ", told)
 
 
 def test_the_threshold_is_boxs(study):

@@ -14,12 +14,14 @@ from fedspca.fit.settings import (
     COUNTS,
     LISTS,
     TEXTS,
+    WEIGHTS,
     FitSettings,
     SolverSettings,
     count_or_auto,
     counts,
     kind_of_setting,
     read_fit_settings,
+    weights,
 )
 
 Files = Annotated[
@@ -31,7 +33,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 
 SHORT = {"components": "-r"}  # options that have a short form
-HOW = {TEXTS: " Names with commas between, or repeat it.", LISTS: " As NAME=A,B; repeat it.", COUNTS: " As 1,1."}
+HOW = {
+    TEXTS: " Names with commas between, or repeat it.",
+    LISTS: " As NAME=A,B; repeat it.",
+    COUNTS: " As 1,1.",
+    WEIGHTS: " As 60, or as 60,600.",
+}
 SECTION_TITLES = {
     "study": "Study",
     "data": "Data",
@@ -119,7 +126,7 @@ def _option(about: Any, settings: type[SolverSettings] = FitSettings) -> inspect
         show_default=False,
         autocompletion=(lambda incomplete: [c for c in choices if c.startswith(incomplete)]) if choices else None,
     )
-    value = list[str] if kind in (TEXTS, LISTS, COUNTS) else str if kind == COUNT else kind
+    value = list[str] if kind in (TEXTS, LISTS, COUNTS) else str if kind in (COUNT, WEIGHTS) else kind
     return inspect.Parameter(
         about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value | None, option]
     )
@@ -144,6 +151,8 @@ def _parsed(name: str, value: Any, kind: Any) -> Any:
         return count_or_auto(f"--{name.replace('_', '-')}", value)
     if kind == COUNTS:
         return counts(f"--{name.replace('_', '-')}", [item for text in value for item in text.split(",")])
+    if kind == WEIGHTS:
+        return weights(f"--{name.replace('_', '-')}", value.split(",") if "," in value else value)
     if kind == TEXTS:
         return tuple(item for text in value for item in split_names(text))
     if kind == LISTS:

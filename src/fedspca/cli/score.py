@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedspca.cli.options import AsJson, Force, Model
-from fedspca.cli.output import console, print_json
+from fedspca.cli.output import console, print_json, visible
 from fedspca.cli.rows import Decimal, Delimiter, Encoding, Id, RowBlock, SiteRows, row_blocks_for
 from fedspca.data.formats import TextOptions
 
 if TYPE_CHECKING:
     from fedspca.model import Array, SparsePCAModel
+
+LISTED = 10  # rows with the largest errors that are listed
+BLAMED = 3  # features that are named for each
 
 
 def score(
@@ -38,7 +41,8 @@ def score(
     """Say how well a model explains rows, and which of them it does not.
 
     The error of a row is the squared distance, in standardised units, between the row and its reconstruction.
-    With --anomaly, rows above a threshold are marked. The threshold follows Box: the errors of the rows that the model
+    With --anomaly, rows above a threshold are marked, and those with the largest errors are listed, each with the
+    features that make up most of its error. The threshold follows Box: the errors of the rows that the model
     was fitted to have a known mean m and variance v, so they are taken as g times a chi-square variable with h degrees
     of freedom, g = v/2m and h = 2m²/v, and its quantile at --level is the threshold.
 
@@ -63,8 +67,9 @@ def score(
     console().print(f"{result['rows']:,} rows: the components explain {result['explained']:.1%} of their variance.")
     if limit is not None:
         console().print(f"{result['anomalies']:,} of them have an error above {limit:.6g}.")
-        for name, error in result["largest"]:
-            console().print(f"  {name}: {error:.6g}", soft_wrap=True)
+        for (name, error), blamed in zip(result["largest"], result["blamed"], strict=True):
+            most = ", ".join(f"{feature} ({share:.0%})" for feature, share in blamed.items())
+            console().print(visible(f"  {name}: {error:.6g}, most of it from {most}"), soft_wrap=True)
 
 
 def _limit(model: "SparsePCAModel", threshold: float | None, level: float) -> float:
@@ -88,25 +93,40 @@ def _score(
     from fedspca.cli.write import TableWriter
 
     errors, total = [np.zeros(0)], 0.0
+    blamed: dict[int, dict[str, float]] = {}
     names: list[str | None] = []
     columns = ["error", *(["anomaly"] if limit is not None else [])]
     with nullcontext() if output is None else TableWriter(output, columns, id, {"anomaly": bool}) as writer:
         for block in blocks:
-            here = model.reconstruction_errors(block.rows, **block.beside)
+            left = model.residuals(block.rows, **block.beside) ** 2
+            here = left.sum(axis=1)
+            blamed |= {len(names) + j: _blamed(model, left[j]) for j in _worst(here, limit)}
             marked = [] if limit is None else [(here > limit).astype(np.float64)]
             if writer is not None:
                 writer.add(np.column_stack([here, *marked]), block.ids)
             names += [f"row {len(names) + j + 1}" for j in range(len(here))] if block.ids is None else list(block.ids)
             errors.append(here)
             total += float(np.sum(model.standardised(block.rows, **block.beside) ** 2))
-    return _result(np.concatenate(errors), names, total, limit)
+    every = np.concatenate(errors)
+    explained = 1.0 - float(every.sum()) / total if total > 0 else 0.0
+    result = {"rows": len(every), "explained": explained, "mean_error": float(every.mean())}
+    if limit is None:
+        return result
+    worst = _worst(every, limit)
+    return result | {
+        "threshold": limit,
+        "anomalies": int((every > limit).sum()),
+        "largest": [(str(names[j]), float(every[j])) for j in worst],
+        "blamed": [blamed[j] for j in worst],
+    }
 
 
-def _result(errors: "Array", names: list[str | None], total: float, limit: float | None) -> dict[str, Any]:
-    explained = 1.0 - float(errors.sum()) / total if total > 0 else 0.0
-    result: dict[str, Any] = {"rows": len(errors), "explained": explained, "mean_error": float(errors.mean())}
-    if limit is not None:
-        worst = [int(j) for j in (-errors).argsort()[:10] if errors[j] > limit]
-        result |= {"threshold": limit, "anomalies": int((errors > limit).sum())}
-        result["largest"] = [(str(names[j]), float(errors[j])) for j in worst]
-    return result
+def _worst(errors: "Array", limit: float | None) -> list[int]:
+    """Return the rows with the largest errors above the threshold; those of all rows are among those of each block."""
+    return [] if limit is None else [int(j) for j in (-errors).argsort(kind="stable")[:LISTED] if errors[j] > limit]
+
+
+def _blamed(model: "SparsePCAModel", squares: "Array") -> dict[str, float]:
+    """Return the features that make up most of a row's error, each with its share of it."""
+    most = (-squares).argsort(kind="stable")[:BLAMED]
+    return {model.feature_names[j]: float(squares[j] / squares.sum()) for j in most if squares[j] > 0}

@@ -52,9 +52,14 @@ class SolverSettings:
     variance_kept: float | None = setting(
         "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
     )
-    lam: float | None = setting("fit", "Or: the weight of the l1 norm (every solver).", example="100.0")
-    lam1: float | None = setting(
-        "fit", "The weight of each site's smoothed norm; 0 is the method of Tan et al. (fsspca).", example="10.0"
+    lam: float | tuple[float, ...] | None = setting(
+        "fit", "Or: the weight of the l1 norm, one or one for each component (every solver).", example="100.0"
+    )
+    lam1: float | tuple[float, ...] | None = setting(
+        "fit",
+        "The weight of each site's smoothed norm, one or one for each component; 0 is the method of Tan et al. "
+        "(fsspca).",
+        example="10.0",
     )
     preset: str | None = setting(
         "fit",
@@ -326,6 +331,7 @@ def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
 TEXTS: Any = tuple[str, ...]
 COUNTS: Any = tuple[int, ...]
 COUNT: Any = int | str
+WEIGHTS: Any = float | tuple[float, ...]
 AUTO = "auto"
 LISTS: Any = Mapping[str, tuple[str, ...]]
 KINDS: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
@@ -336,21 +342,25 @@ KINDS: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
     str: (str, "a text in quotes"),
     TEXTS: (list, "a list of texts"),
     COUNTS: (list, "a list of whole numbers"),
+    WEIGHTS: ((int, float, list), "a number, or a list of numbers"),
     LISTS: (dict, "a table of lists of texts"),
 }
 
 
 @cache  # every option asks, and Python makes the hints of a class anew each time
-def _hints(settings: type[SolverSettings]) -> dict[str, Any]:
+def _hints(settings: Any) -> dict[str, Any]:
     return get_type_hints(settings)
 
 
 def kind_of_setting(name: str, settings: type[SolverSettings] = FitSettings) -> Any:
     """Return the type of a setting, whether or not it may be left open."""
-    hint = _hints(settings)[name]
+    kind: Any = settings
+    hint = _hints(kind)[name]
     inner = [part for part in get_args(hint) if part is not type(None)]
     if inner == [int, str]:
         return COUNT
+    if inner == [float, tuple[float, ...]]:
+        return WEIGHTS
     return inner[0] if type(None) in get_args(hint) else hint
 
 
@@ -366,6 +376,8 @@ def _checked(path: Path, settings: type[SolverSettings], name: str, value: Any) 
         return count_or_auto(f"{path}: {name}", value)
     if kind == COUNTS:
         return counts(f"{path}: {name}", value)
+    if kind == WEIGHTS:
+        return weights(f"{path}: {name}", value)
     if kind == LISTS:
         return {key: _texts(path, f"{name}.{key}", items) for key, items in value.items()}
     return value
@@ -389,6 +401,18 @@ def counts(what: str, items: Any) -> tuple[int, ...]:
     except ValueError:
         pass
     raise ValueError(f"{what} must be a list of whole numbers. Got {items!r} instead.")
+
+
+def weights(what: str, value: Any) -> float | tuple[float, ...]:
+    """Return a number, or one for each component, from a file or from the command line, or say what is none."""
+    items = value if isinstance(value, list) else [value]
+    try:
+        if items and not any(isinstance(item, bool) for item in items):
+            numbers = tuple(float(item) for item in items)
+            return numbers if isinstance(value, list) else numbers[0]
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{what} must be a number, or one for each component. Got {value!r} instead.")
 
 
 def _texts(path: Path, name: str, items: Any) -> tuple[str, ...]:

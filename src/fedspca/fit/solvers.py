@@ -9,7 +9,7 @@ from fedspca.estimators.base import Array, FederatedSparsePCA
 from fedspca.estimators.exact import Course
 from fedspca.estimators.paper import paper_settings
 from fedspca.federation import Federation
-from fedspca.fit.settings import CONSENSUS, WORKERS, SolverSettings
+from fedspca.fit.settings import AUTO, CONSENSUS, WORKERS, SolverSettings
 from fedspca.solvers.exact.loop import Earlier
 
 
@@ -119,5 +119,12 @@ def _check_sparsity(settings: SolverSettings, solver: Solver) -> None:
     takes = ", ".join(option[name] for name in SPARSITY if name in solver.names)
     if unknown:
         raise ValueError(f"The solver {settings.solver!r} does not take {option[unknown[0]]}; it takes {takes}.")
+    for name in ("lam", "lam1"):
+        each = getattr(settings, name)
+        if isinstance(each, tuple | list) and settings.components not in (len(each), AUTO):
+            raise ValueError(
+                f"{as_option(name)} has {len(each)} numbers, and there are {settings.components} components. Give one "
+                "number, or one for each component."
+            )
     if any(getattr(settings, name) is None for name in solver.required):
         raise ValueError(f"The solver {settings.solver!r} needs {takes}.")

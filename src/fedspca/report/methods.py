@@ -62,7 +62,7 @@ def _sparsity(params: Mapping[str, Any]) -> str:
         return f"with at most {params['n_nonzero']} non-zero weights in each"
     lam = params.get("lam", params.get("lam2"))
     if lam is not None:
-        return f"with an ℓ1 penalty of {lam}"
+        return f"with an ℓ1 penalty of {' and '.join(map(str, lam)) if isinstance(lam, tuple | list) else lam}"
     return f"the sparsest that keep {params.get('variance_kept', 0.95):.0%} of the variance that dense PCA captures"
 
 

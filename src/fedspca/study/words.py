@@ -45,9 +45,14 @@ def sparsity_in_words(fit: Mapping[str, Any]) -> str:
     if fit.get("nonzero") is not None:
         return f"{fit['nonzero']} features each"
     if fit.get("lam") is not None:
-        smoothed = "" if fit.get("lam1") is None else f", of the smoothed norm at each site {fit['lam1']}"
-        return f"l1 penalty {fit['lam']}{smoothed}"
+        smoothed = "" if fit.get("lam1") is None else f", of the smoothed norm at each site {_each(fit['lam1'])}"
+        return f"l1 penalty {_each(fit['lam'])}{smoothed}"
     return f"the sparsest that keep {fit.get('variance_kept') or 0.95:.0%} of the variance of dense PCA"
+
+
+def _each(penalty: Any) -> str:
+    """Return one number, or one for each component, as text."""
+    return " and ".join(map(str, penalty)) if isinstance(penalty, tuple | list) else str(penalty)
 
 
 def preparation_in_words(fit: Mapping[str, Any]) -> list[str]:
