@@ -23,6 +23,7 @@ ELSEWHERE = {
     "cli/write.py": ("cli/test_transform.py", "how transform and score write what they find"),
     "data/arrow.py": ("data/test_formats.py", "every format is held to the same rows"),
     "data/matrices.py": ("data/test_formats.py", "every format is held to the same rows"),
+    "data/urls.py": ("data/test_sql.py", "names of databases"),
     "data/store.py": ("data/test_prepare.py", "the files of a prepared copy"),
     "door/session.py": ("door/test_endpoint.py", "what an endpoint hands to its questions"),
     "estimators/base.py": ("contracts/solver.py", "every estimator inherits the contract"),

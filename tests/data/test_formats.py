@@ -1,8 +1,12 @@
 import numpy as np
+import pandas as pd
 import pytest
 
+from fedspca.data import open_table
+from fedspca.fit import FitSettings, fit_files
+from fedspca.site import InvalidData
 from helpers.reading import dense, read
-from helpers.study_files import FORMATS, frame, make_rows, write
+from helpers.study_files import FORMATS, NAMES, frame, make_rows, write, write_zarr
 
 
 @pytest.mark.parametrize("in_memory", [0, 1 << 20])
@@ -18,3 +22,41 @@ def test_every_format_gives_the_same_rows_in_memory_and_mapped(tmp_path, kind, i
 def test_single_precision_stays_single(tmp_path):
     frame(make_rows().astype(np.float32)).to_parquet(tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet")[0].rows.dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", [*FORMATS[1:], "tsv", "semicolon.csv"])
+def test_every_format_gives_the_loadings_of_the_csv(tmp_path, kind):
+    """Two sites each; the files of other programs, genotypes and databases have the same test beside their readers."""
+    fits = []
+    for ending in ("csv", kind):
+        for name, rows in (("north", make_rows(40)), ("south", make_rows(30, seed=1))):
+            path = tmp_path / f"{name}.{ending}"
+            if ending == "tsv":
+                frame(rows).to_csv(path, index=False, sep="\t")
+            elif ending == "semicolon.csv":
+                frame(rows).to_csv(path, index=False, sep=";", decimal=",", encoding="utf-16")
+            else:
+                write(path, rows)
+        files = tuple(str(tmp_path / f"{name}.{ending}") for name in ("north", "south"))
+        given = {"rename": {f: (f"x{j}",) for j, f in enumerate(NAMES)}} if ending in ("npy", "npz") else {}
+        fits.append(fit_files(FitSettings(files=files, nonzero=3, path=False, **given)))
+    assert np.abs(fits[0].components - fits[1].components).max() < 1e-8
+    assert fits[0].feature_names == fits[1].feature_names
+
+
+def test_columns_of_anndata_in_zarr_stand_beside_the_rows(tmp_path):
+    beside = {"ward": pd.Categorical(["a", "b", None]), "age": pd.array([40, None, 60], dtype="Int64")}
+    beside["ward"] = beside["ward"].rename_categories(pd.Index(["a", "b"], dtype=object))
+    write_zarr(tmp_path / "a.zarr", make_rows(3), **beside)
+    (block,) = open_table(tmp_path / "a.zarr").blocks(NAMES[2:4], ("ward", "age"))
+    assert np.array_equal(block.numbers.toarray(), make_rows(3)[:, 2:4])
+    assert (list(block.texts["ward"]), list(block.texts["age"])) == (["a", "b", None], ["40", None, "60"])
+
+
+def test_a_folder_that_is_no_anndata_is_named(tmp_path):
+    (tmp_path / "a.zarr").mkdir()
+    with pytest.raises(InvalidData, match="it is not AnnData in Zarr"):
+        open_table(tmp_path / "a.zarr")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InvalidData, match="it is a directory"):
+        open_table(tmp_path / "folder")

@@ -6,6 +6,7 @@ import pandas as pd
 import pyreadr
 import pyreadstat
 import pytest
+import xlwt
 
 from fedspca import ExactSPCA
 from fedspca.data.formats import OTHERS, TextOptions, how_read, open_table
@@ -55,12 +56,25 @@ def as_rows(table):
     return [list(table.columns), *(list(row) for row in table.astype(object).itertuples(index=False))]
 
 
+def write_xls(path, rows):
+    book = xlwt.Workbook()
+    sheet = book.add_sheet("baseline")
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row):
+            if value is not None and value == value:
+                sheet.write(i, j, value)
+    book.save(str(path))
+
+
 WRITERS = {
     "sav": lambda table, path: pyreadstat.write_sav(table, str(path), variable_value_labels=LABELS),
     "dta": lambda table, path: pyreadstat.write_dta(table, str(path), variable_value_labels=LABELS),
     "xpt": lambda table, path: pyreadstat.write_xport(table, str(path)),
     "rds": lambda table, path: pyreadr.write_rds(str(path), table),
     "xlsx": lambda table, path: write_xlsx(path, {"baseline": as_rows(table)}),
+    "zsav": lambda table, path: pyreadstat.write_sav(table, str(path), compress=True, variable_value_labels=LABELS),
+    "ods": lambda table, path: table.to_excel(path, engine="odf", index=False),
+    "xls": lambda table, path: write_xls(path, as_rows(table.where(table.notna(), None))),
 }
 
 
@@ -91,7 +105,7 @@ def test_files_of_other_programs_give_what_the_table_gives(kind, tmp_path):
     for name, part in (("a", table[:30]), ("b", table[30:])):
         WRITERS[kind](part.reset_index(drop=True), tmp_path / f"{name}.{kind}")
     files = tuple(str(tmp_path / f"{name}.{kind}") for name in "ab")
-    labelled = kind in ("sav", "dta")
+    labelled = kind in ("sav", "zsav", "dta")
     model = fit_files(FitSettings(files=files, nonzero=3, path=False, adjust=("sex",)))
     levels = model.facts["preparation"]["levels"]
     assert levels == ({"sex": ["female", "male"]} if labelled else {})

@@ -8,7 +8,8 @@ import zipfile
 import pytest
 
 from fedspca.data import unpacked
-from fedspca.data.unpacked import check_packed, check_workbook
+from fedspca.data.formats import open_table
+from fedspca.data.unpacked import check_declared, check_packed, check_workbook
 from fedspca.site.errors import InvalidData
 
 
@@ -74,3 +75,66 @@ def test_a_file_of_r_that_swells_is_refused(tmp_path, monkeypatch, pack):
         check_packed(path)
     path.write_bytes(b"RDX")
     check_packed(path)
+
+
+EMPTY = "<table:table-cell/>"
+CELL = '<table:table-cell office:value-type="float" office:value="1"{}/>'
+ROW = "<table:table-row{}>{}</table:table-row>"
+
+
+def opendocument(path, *rows):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr(
+            "content.xml", f'<table:table table:name="a"><table:table-column/>{"".join(rows)}</table:table>'
+        )
+    return path
+
+
+def repeated(what, n):
+    return f' table:number-{what}-repeated="{n}"'
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (ROW.format(repeated("rows", 1048576), CELL.format(repeated("columns", 16384))),),
+        (
+            ROW.format("", CELL.format(repeated("columns", 16384))),
+            ROW.format(repeated("rows", 1048575), CELL.format("")),
+        ),
+        (
+            ROW.format(repeated("rows", 1048575), "<table:table-cell/>"),
+            ROW.format("", "<table:table-cell/>" * 16383 + CELL),
+        ),
+        (" " * ((1 << 20) - 99), ROW.format(repeated("rows", 1048576), CELL.format(repeated("columns", 16384)))),
+    ],
+    ids=["both", "rows", "far", "across"],
+)
+def test_cells_that_are_repeated_to_a_huge_table_are_refused(tmp_path, rows):
+    with pytest.raises(InvalidData, match="1048576 rows and 16384 columns, and nearly all cells are empty or repeated"):
+        open_table(opendocument(tmp_path / "a.ods", *rows))
+
+
+def test_empty_cells_at_the_end_are_no_table(tmp_path):
+    """Every program writes them: the sheet to its last row and column."""
+    tail = ROW.format(repeated("rows", 1048000), f"<table:table-cell{repeated('columns', 16384)}/>")
+    body = [ROW.format("", CELL.format("") * 3 + f"<table:table-cell{repeated('columns', 16381)}/>")] * 50
+    check_workbook(opendocument(tmp_path / "a.ods", *body, tail))
+
+
+def test_a_declared_size_beyond_the_file_is_refused(tmp_path, monkeypatch):
+    import pandas as pd
+    import pyreadstat
+
+    path = tmp_path / "a.dta"
+    pyreadstat.write_dta(pd.DataFrame({"x": [1.0, 2.0]}), str(path))
+    open_table(path)
+    monkeypatch.setattr(unpacked, "UNPACKED", 1)
+    monkeypatch.setattr(unpacked, "RATIO", 0)
+    with pytest.raises(InvalidData, match="it declares 2 rows and 1 columns"):
+        open_table(path)
+    monkeypatch.undo()
+    with pytest.raises(InvalidData, match="it declares 1000000000 rows and 50 columns, more than 100 times"):
+        check_declared(path, 1_000_000_000, 50)
+    check_declared(path, None, 50)

@@ -1,6 +1,7 @@
 """The same rows as files of every format, for tests."""
 
 import gzip
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -87,9 +88,25 @@ def write(path, rows):
         sp.save_npz(path, sp.csr_matrix(rows))
     elif kind == "h5ad":
         write_h5ad(path, rows)
+    elif kind == "zarr":
+        write_zarr(path, rows)
     else:
         raise ValueError(kind)
     return path
 
 
-FORMATS = ["csv", "csv.gz", "parquet", "arrow", "npy", "npz", "h5ad"]
+def write_zarr(path, rows, **obs):
+    """Let AnnData itself write a folder of Zarr; it takes texts as objects only."""
+    import anndata
+
+    index = pd.Index([f"r{i}" for i in range(len(rows))], dtype=object)
+    table = pd.DataFrame(index=index)
+    for name, values in obs.items():
+        table[name] = values
+    var = pd.DataFrame(index=pd.Index(NAMES, dtype=object))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about layouts that are to come
+        anndata.AnnData(sp.csr_matrix(rows), obs=table, var=var).write_zarr(path)
+
+
+FORMATS = ["csv", "csv.gz", "parquet", "arrow", "npy", "npz", "h5ad", "zarr"]

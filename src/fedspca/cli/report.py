@@ -7,7 +7,7 @@ import typer
 
 from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import console, notes, print_json
-from fedspca.cli.rows import Decimal, Delimiter, Encoding, row_blocks_for
+from fedspca.cli.rows import Decimal, Encoding, Separator, row_blocks_for
 from fedspca.data.formats import TextOptions
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def report(
     ] = None,
     form: Annotated[Literal["svg", "png", "pdf"], typer.Option("--figure-format", help="As svg, png or pdf.")] = "svg",
     encoding: Encoding = None,
-    delimiter: Delimiter = None,
+    separator: Separator = None,
     decimal: Decimal = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -57,7 +57,7 @@ def report(
         raise FileExistsError(f"{path}: it is there already. Choose another name, or replace it with --force.")
     if classes is not None and rows is None:
         raise ValueError("--class names a column of the file of rows. Give it with --rows.")
-    options = TextOptions(encoding, delimiter, decimal)
+    options = TextOptions(encoding, separator, decimal)
     drawn = None if rows is None else _drawn(loaded, rows, classes, options)
     try:
         write_report(loaded, path, scores=drawn and drawn.scores, classes=drawn and drawn.classes, title=title)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Id = Annotated[str | None, typer.Option("--id", help="A column that names rows, carried along.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="The encoding of text tables, if it is not found.")]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="The sign between values, if it is not found.")]
+Separator = Annotated[str | None, typer.Option("--separator", help="The sign between values, if it is not found.")]
 SiteRows = Annotated[
     Path | None,
     typer.Option(

@@ -9,7 +9,7 @@ import typer
 
 from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import console, print_json, visible
-from fedspca.cli.rows import Decimal, Delimiter, Encoding, Id, RowBlock, SiteRows, row_blocks_for
+from fedspca.cli.rows import Decimal, Encoding, Id, RowBlock, Separator, SiteRows, row_blocks_for
 from fedspca.data.formats import TextOptions
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def score(
     ] = None,
     id: Id = None,
     encoding: Encoding = None,
-    delimiter: Delimiter = None,
+    separator: Separator = None,
     decimal: Decimal = None,
     site_rows: SiteRows = None,
     force: Force = False,
@@ -59,7 +59,7 @@ def score(
     limit = _limit(loaded, threshold, level) if anomaly else None
     if output is not None:
         check_output(output, force=force)
-    blocks = row_blocks_for(loaded, rows, id, TextOptions(encoding, delimiter, decimal), site_rows)
+    blocks = row_blocks_for(loaded, rows, id, TextOptions(encoding, separator, decimal), site_rows)
     result = _score(loaded, blocks, limit, output, id)
     if as_json:
         print_json(result)

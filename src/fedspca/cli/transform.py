@@ -7,7 +7,7 @@ import typer
 
 from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import console, print_json
-from fedspca.cli.rows import Decimal, Delimiter, Encoding, Id, SiteRows, row_blocks_for
+from fedspca.cli.rows import Decimal, Encoding, Id, Separator, SiteRows, row_blocks_for
 from fedspca.data.formats import TextOptions
 
 
@@ -17,7 +17,7 @@ def transform(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write: .csv, .parquet or .npy.")],
     id: Id = None,
     encoding: Encoding = None,
-    delimiter: Delimiter = None,
+    separator: Separator = None,
     decimal: Decimal = None,
     site_rows: SiteRows = None,
     force: Force = False,
@@ -41,7 +41,7 @@ def transform(
     names = [f"component {j + 1}" for j in range(loaded.n_components)]
     n_rows = 0
     with TableWriter(output, names, id) as writer:
-        for block in row_blocks_for(loaded, rows, id, TextOptions(encoding, delimiter, decimal), site_rows):
+        for block in row_blocks_for(loaded, rows, id, TextOptions(encoding, separator, decimal), site_rows):
             writer.add(loaded.transform(block.rows, **block.beside), block.ids)
             n_rows += len(block.rows)
     if as_json:

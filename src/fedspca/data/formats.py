@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedspca.data.urls import is_url
 from fedspca.site.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -19,18 +20,21 @@ class TextOptions:
     ----------
     encoding : str, optional
         How its letters are stored; by default UTF-8, or what the file's first bytes say, or else cp1252.
-    delimiter : str, optional
+    separator : str, optional
         What stands between values; by default the likeliest of comma, semicolon, tab and bar.
     decimal : str, optional
         The decimal sign; by default a comma where values such as 1,5 stand between other signs than commas.
     sheet : str, optional
         The sheet of a workbook; by default its first.
+    query : str, optional
+        The rows that are taken from a database, in SQL.
     """
 
     encoding: str | None = None
-    delimiter: str | None = None
+    separator: str | None = None
     decimal: str | None = None
     sheet: str | None = None
+    query: str | None = None
 
 
 def _text(path: Path, options: TextOptions) -> "Table":
@@ -57,10 +61,10 @@ def _numpy(path: Path, _options: TextOptions) -> "Table":
     return numpy_table(path)
 
 
-def _h5ad(path: Path, _options: TextOptions) -> "Table":
-    from fedspca.data.matrices import H5adTable
+def _anndata(path: Path, _options: TextOptions) -> "Table":
+    from fedspca.data.matrices import AnnDataTable
 
-    return H5adTable(path)
+    return AnnDataTable(path)
 
 
 def _bed(path: Path, _options: TextOptions) -> "Table":
@@ -95,13 +99,23 @@ FORMATS: dict[str, Callable[[Path, TextOptions], "Table"]] = {
     ".feather": _arrow,
     ".npy": _numpy,
     ".npz": _numpy,
-    ".h5ad": _h5ad,
+    ".h5ad": _anndata,
+    ".zarr": _anndata,
     ".bed": _bed,
     **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), _sheet),
     **dict.fromkeys((".sav", ".zsav", ".dta", ".sas7bdat", ".xpt"), _package),
     **dict.fromkeys((".rds", ".rdata", ".rda"), _r),
 }
-EXTRAS = {"pyarrow": "files", "h5py": "h5ad", "python_calamine": "sheets", "pyreadstat": "packages", "pyreadr": "r"}
+EXTRAS = {
+    "pyarrow": "files",
+    "h5py": "h5ad",
+    "zarr": "zarr",
+    "python_calamine": "sheets",
+    "pyreadstat": "packages",
+    "pyreadr": "r",
+    "duckdb": "sql",
+    "sqlalchemy": "sql",
+}
 OTHERS = {  # formats that people use and that are not supported
     ".vcf": "convert it with: plink2 --vcf FILE --make-bed, and take the .bed file",
     ".bgen": "convert it with: plink2 --bgen FILE --make-bed, and take the .bed file",
@@ -123,9 +137,9 @@ def open_table(source: Any, options: TextOptions | None = None) -> "Table":
 
     Parameters
     ----------
-    source : path or DataFrame
-        CSV (also gzip, bzip2 or zstd), Parquet, Arrow, ``.npy``, ``.npz`` (CSR), ``.h5ad``, ``.bed`` of PLINK, a
-        workbook, a file of SPSS, Stata, SAS or R, or a DataFrame.
+    source : path, URL or DataFrame
+        CSV (also gzip, bzip2 or zstd), Parquet, Arrow, ``.npy``, ``.npz`` (CSR), AnnData (``.h5ad``, ``.zarr``),
+        ``.bed`` of PLINK, a workbook, a file of SPSS, Stata, SAS or R, a DataFrame, or the URL of a database.
     options : TextOptions, optional
         How a text table is written.
     """
@@ -134,6 +148,10 @@ def open_table(source: Any, options: TextOptions | None = None) -> "Table":
             from fedspca.data.arrow import frame_table
 
             return frame_table(source)
+        if is_url(source):
+            from fedspca.data.sql import query_table
+
+            return query_table(source, (options or TextOptions()).query)
         path = Path(source)
         return _opener(path)(path, options or TextOptions())
     except ModuleNotFoundError as error:
@@ -146,6 +164,8 @@ def open_table(source: Any, options: TextOptions | None = None) -> "Table":
 
 def how_read(source: Any, options: TextOptions | None = None) -> tuple[str, ...]:
     """Return what was found out about how a table is written, in words, where that is not the usual way."""
+    if is_url(source):
+        return ()
     return getattr(open_table(source, options), "told", ())
 
 
@@ -158,9 +178,11 @@ def suffix_of(path: Path) -> str:
 def _opener(path: Path) -> Callable[[Path, TextOptions], "Table"]:
     if not path.exists():
         raise InvalidData(f"{path}: there is no such file.")
+    suffix = suffix_of(path)
+    if path.is_dir() and suffix == ".zarr":
+        return FORMATS[suffix]
     if path.is_dir():
         raise InvalidData(f"{path}: it is a directory. Name the files in it, each as a site.")
-    suffix = suffix_of(path)
     if not suffix:
         advice = OTHERS.get(path.suffix.lower())
         if advice is not None:

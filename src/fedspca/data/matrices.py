@@ -1,7 +1,8 @@
-"""Files that hold a matrix: ``.npy``, ``.npz`` (CSR) and ``.h5ad``."""
+"""Files that hold a matrix: ``.npy``, ``.npz`` (CSR), and AnnData as ``.h5ad`` or ``.zarr``."""
 
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,8 @@ OLD = (
 CATEGORIES = "__categories"  # where anndata 0.7 kept the categories of all columns
 
 
-class H5adTable:
-    """An AnnData file: X by rows (dense or CSR), features named by ``var``, other columns from ``obs``."""
+class AnnDataTable:
+    """An AnnData file or folder: X by rows (dense or CSR), features named by ``var``, other columns from ``obs``."""
 
     def __init__(self, path: Path) -> None:
         self.where = str(path)
@@ -84,7 +85,7 @@ class H5adTable:
                 beside = sorted(str(name) for name in file["obs"] if name not in apart)
             except (KeyError, AttributeError, TypeError):
                 raise InvalidData(
-                    f"{path}: its X, obs or var is not as anndata writes it: the file is no AnnData file, or damaged."
+                    f"{path}: its X, obs or var is not as anndata writes it: it is not AnnData, or it is damaged."
                 ) from None
         if self._sparse and kind != "csr_matrix":
             raise InvalidData(f"{path}: X is stored as {kind}. Store it by rows: adata.X = adata.X.tocsr().")
@@ -94,14 +95,9 @@ class H5adTable:
             *(Column(name, "beside", "obs") for name in beside if name not in set(names)),
         )
 
-    def _open(self) -> Any:
-        import h5py
-
-        try:
-            return h5py.File(self._path, "r")
-        except OSError as error:
-            first = str(error).strip().splitlines()[0].rstrip(".")
-            raise InvalidData(f"{self._path}: it is not an HDF5 file, or it is damaged. ({first}.)") from None
+    def _open(self) -> AbstractContextManager[Any]:
+        """Open the groups: HDF5, or a folder of Zarr, which has the same layout."""
+        return _zarr(self._path) if self._path.is_dir() else _hdf5(self._path)
 
     def blocks(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
         """Go through the rows, with these columns as numbers and those as text."""
@@ -124,8 +120,38 @@ def _layout_problem(file: Any) -> str | None:
     return OLD if any(getattr(file[name], "dtype", None) is not None for name in ("obs", "var")) else None
 
 
+@contextmanager
+def _hdf5(path: Path) -> Iterator[Any]:
+    import h5py
+
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        first = str(error).strip().splitlines()[0].rstrip(".")
+        raise InvalidData(f"{path}: it is not an HDF5 file, or it is damaged. ({first}.)") from None
+    with file:
+        yield file
+
+
+@contextmanager
+def _zarr(path: Path) -> Iterator[Any]:
+    import zarr
+
+    try:
+        group = zarr.open_group(str(path), mode="r")
+    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+        kind = type(error).__name__
+        raise InvalidData(f"{path}: it is not AnnData in Zarr, or it is damaged. ({kind}.)") from None
+    yield group
+
+
 def _index(group: Any) -> list[str]:
-    return [str(name) for name in group[group.attrs["_index"]].asstr()[:]]
+    return [str(name) for name in _strings(group[group.attrs["_index"]])]
+
+
+def _strings(column: Any) -> Any:
+    """Return a column of texts; HDF5 has them as bytes."""
+    return column.asstr()[:] if hasattr(column, "asstr") else column[:]
 
 
 def _obs_column(column: Any) -> Any:
@@ -142,8 +168,8 @@ def _obs_column(column: Any) -> Any:
     return [None if code < 0 else names[code] for code in codes]
 
 
-def _values(dataset: Any) -> Any:
-    return dataset.asstr()[:] if dataset.dtype.kind in "OS" else dataset[:]
+def _values(column: Any) -> Any:
+    return _strings(column) if column.dtype.kind in "OSTU" else column[:]
 
 
 def _csr_rows(group: Any, start: int, stop: int, n_features: int) -> sp.csr_array:

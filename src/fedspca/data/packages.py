@@ -15,7 +15,7 @@ import pyarrow as pa
 from fedspca.data.arrow import BatchTable, frame_table, kind_of
 from fedspca.data.columns import LABELLED, Column, listed
 from fedspca.data.tables import Block, as_texts, rows_a_block
-from fedspca.data.unpacked import check_packed, check_workbook
+from fedspca.data.unpacked import check_declared, check_packed, check_workbook
 from fedspca.site.errors import InvalidData
 
 LOOKED_AT = 1000  # rows from which the kind of a column is detected
@@ -88,6 +88,8 @@ class PackageTable:
         self._reader: Callable[..., Any] = getattr(pyreadstat, READERS[path.suffix.lower()])
         self._errors = (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, OSError, ValueError)
         with _understood(path, self._errors):
+            _, about = self._reader(str(path), metadataonly=True)
+            check_declared(path, about.number_rows, about.number_columns)
             first, about = self._reader(str(path), row_limit=LOOKED_AT, output_format="dict")
         self._labels: Mapping[str, Mapping[Any, str]] = about.variable_value_labels
         self.columns = tuple(self._column(name, first[name]) for name in about.column_names)

@@ -1,8 +1,11 @@
 """Rows of each site, from a file: in memory where they are few, else from a prepared copy that is mapped."""
 
+import atexit
 import hashlib
 import json
 import os
+import secrets
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +22,7 @@ from fedspca.data.plink import BedTable
 from fedspca.data.store import ArrayWriter, FileSink, MemorySink, Sink, mapped_rows, part_of
 from fedspca.data.tables import Block, Table, Texts, feature_blocks
 from fedspca.data.transforms import transformed
+from fedspca.data.urls import is_url
 from fedspca.files import new_folder
 from fedspca.linalg.operators import Rows
 from fedspca.linalg.packed import PackedRows
@@ -81,10 +85,12 @@ def read_sites(
         return [_genotypes(table, Path(source), features, columns, name=name, cache=cache, most=most)]
     if isinstance(table, MatrixTable) and _usable_as_it_is(table, features, columns):
         return [SiteRows(name, table.matrix)]
-    if hasattr(source, "columns") or _size_when_read(Path(source)) <= most:
+    if hasattr(source, "columns") or _size_when_read(source, options, len(features)) <= most:
         sinks = _gather(table, features, columns, name, lambda _: MemorySink())
         return [SiteRows(site, sink.rows.finish(), sink.columns()) for site, sink in sinks.items()]
-    folder = (cache or default_cache()) / _key(Path(source), features, columns, options, name)
+    folder = (cache or default_cache()) / _key(source, features, columns, options, name)
+    if is_url(source):  # its rows may change, so a copy is for this process only
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if not (folder / "sites.json").exists():
         _prepare(folder, table, features, columns, name)
     sites = json.loads((folder / "sites.json").read_text(encoding="utf-8"))
@@ -229,15 +235,31 @@ def _usable_as_it_is(table: MatrixTable, features: Sequence[Feature], columns: C
     )
 
 
-def _size_when_read(path: Path) -> int:
-    size = path.stat().st_size
+def _size_when_read(source: Any, options: TextOptions | None, width: int) -> int:
+    if is_url(source):
+        from fedspca.data.sql import row_count
+
+        return 8 * width * row_count(source, (options or TextOptions()).query or "")
+    path = Path(source)
+    size = sum(file.stat().st_size for file in _files(path))
     return size if suffix_of(path) in {".csv", ".tsv", ".txt", ".npy"} else GROWTH * size
 
 
-def _key(path: Path, features: Sequence[Feature], columns: Columns, options: TextOptions | None, name: str) -> str:
-    """Return the key of a prepared copy, from the file's bytes and how they were read."""
+def _files(path: Path) -> list[Path]:
+    """Return a file, or all files in a folder."""
+    return sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+
+
+def _digest(path: Path) -> str:
     with path.open("rb") as file:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _key(source: Any, features: Sequence[Feature], columns: Columns, options: TextOptions | None, name: str) -> str:
+    """Return the key of a prepared copy, from the file's bytes and how they were read; a new one for a database."""
+    if is_url(source):
+        return secrets.token_hex(16)
+    content = "".join(_digest(file) for file in _files(Path(source)))
     how = [CACHE_VERSION, content, features, columns.site, asdict(options or TextOptions()), name]
     how += [columns.about_rows] if columns.about_rows else []
     how += [{"transform": columns.transform}] if columns.transform else []

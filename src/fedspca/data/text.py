@@ -19,7 +19,7 @@ from fedspca.site.errors import InvalidData
 if TYPE_CHECKING:
     from fedspca.data.formats import TextOptions
 
-DELIMITERS = ",;\t|"
+SEPARATORS = ",;\t|"
 MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 LOOKED_AT = 1 << 20
 ROWS_LOOKED_AT = 200
@@ -70,10 +70,10 @@ class TextTable(BatchTable):
         start = _start(path)
         self._encoding = options.encoding or _likeliest_encoding(start)
         header, *lines = _decoded(path, start, self._encoding)
-        self._delimiter = options.delimiter or _likeliest_delimiter(header)
-        self._decimal = options.decimal or _likeliest_decimal(lines, self._delimiter)
+        self._separator = options.separator or _likeliest_separator(header)
+        self._decimal = options.decimal or _likeliest_decimal(lines, self._separator)
         self.told = _told(path, options, self._encoding, self._decimal)
-        if header.count(self._delimiter) >= MOST_COLUMNS:
+        if header.count(self._separator) >= MOST_COLUMNS:
             raise InvalidData(f"{path}: it has more than {MOST_COLUMNS} columns. Are rows and columns swapped?")
         # a row must fit into a block
         self._block_size = max(BLOCK_BYTES, 16 * len(header))
@@ -96,7 +96,7 @@ class TextTable(BatchTable):
             strings_can_be_null=True,
         )
         read = pc.ReadOptions(block_size=self._block_size, encoding=self._encoding, use_threads=False)
-        parse = pc.ParseOptions(delimiter=self._delimiter)
+        parse = pc.ParseOptions(delimiter=self._separator)
         return pc.open_csv(_stream(self._path), read, parse, convert)
 
     @contextmanager
@@ -165,11 +165,11 @@ def _decoded(path: Path, start: bytes, encoding: str) -> list[str]:
     return text.split("\n")[:ROWS_LOOKED_AT]
 
 
-def _likeliest_decimal(lines: list[str], delimiter: str) -> str:
+def _likeliest_decimal(lines: list[str], separator: str) -> str:
     """Return a comma where values such as 1,5 stand between other signs, and none such as 1.5."""
-    if delimiter == ",":
+    if separator == ",":
         return "."
-    values = [value.strip().strip('"') for line in lines for value in line.split(delimiter)]
+    values = [value.strip().strip('"') for line in lines for value in line.split(separator)]
     commas = any(re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", value) for value in values)
     points = any(re.fullmatch(r"[-+]?\d+\.\d+([eE][-+]?\d+)?", value) for value in values)
     return "," if commas and not points else "."
@@ -192,6 +192,6 @@ def _not_decoded(encoding: str) -> str:
     )
 
 
-def _likeliest_delimiter(header: str) -> str:
+def _likeliest_separator(header: str) -> str:
     outside = re.sub(r'"[^"]*"', "", header)
-    return max(DELIMITERS, key=outside.count)
+    return max(SEPARATORS, key=outside.count)

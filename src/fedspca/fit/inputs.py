@@ -16,6 +16,7 @@ from fedspca.data.prepare import SiteRows, read_sites
 from fedspca.data.schema import Schema, agree
 from fedspca.data.store import MemorySink
 from fedspca.data.units import unlike_sites
+from fedspca.data.urls import safe_url, source_name
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.linalg.operators import Rows
@@ -73,20 +74,18 @@ class Inputs:
 
 
 def site_names(files: Sequence[str]) -> list[str]:
-    """Name sites after their files, with the shortest names that are all different."""
-    paths = [Path(file) for file in files]
-    stems = [_stem(path) for path in paths]
+    """Name sites after their files or databases, with the shortest names that are all different."""
+    names = [source_name(file) for file in files]
+    stems = [_stem(name) for name in names]
     if len(set(stems)) == len(stems):
         return stems
-    names = [path.name for path in paths]
-    names = names if len(set(names)) == len(names) else [path.as_posix() for path in paths]
+    names = names if len(set(names)) == len(names) else [safe_url(file) for file in files]
     if len(set(names)) != len(names):
         raise InvalidData("The same file is given more than once; each file is a site of its own.")
     return names
 
 
-def _stem(path: Path) -> str:
-    name = path.name
+def _stem(name: str) -> str:
     for packed in (".gz", ".bz2", ".zst"):
         name = name.removesuffix(packed)
     return Path(name).stem
@@ -217,7 +216,7 @@ def read_covariance(path: Path, settings: FitSettings) -> CovarianceFederation:
         How text tables are written, and how many rows the covariance is of.
     """
     with path.open(encoding=settings.encoding or "utf-8-sig", newline="") as file:
-        rows = [row for row in csv.reader(file, delimiter=settings.delimiter or ",") if row]
+        rows = [row for row in csv.reader(file, delimiter=settings.separator or ",") if row]
     if len(rows) < 2:
         raise InvalidData(f"{path}: there is no matrix in this file.")
     names, lines = rows[0], rows[1:]

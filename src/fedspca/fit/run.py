@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 
 from fedspca._version import __version__
+from fedspca.data.urls import source_name
 from fedspca.estimators.base import FederatedSparsePCA
 from fedspca.estimators.certainty import plain_certainty
 from fedspca.federation import Federation, LocalFederation
@@ -124,7 +125,7 @@ def _fitted_to_files(
         federation,
         sites=sites,
         earlier=earlier,
-        study={**kept, "files": [Path(file).name for file in settings.files]},
+        study={**kept, "files": [source_name(file) for file in settings.files]},
         told=list(inputs.told),
         oddities=list(inputs.oddities),
         schema=inputs.schema.hash,

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, get_args, get_type_hints
 
 from fedspca.data.columns import MAX_FEATURES, Columns, listed
 from fedspca.data.formats import TextOptions
+from fedspca.data.urls import is_url
 
 WORKERS = ("lam1", "mu", "line_search", "retraction", "local_steps", "local_tol", "local_start")  # of fsspca alone
 CONSENSUS = ("rho", "block_sizes", "deflation", "finish", "init")  # of both of the paper's methods
@@ -212,9 +213,14 @@ class FitSettings(SolverSettings):
     site_column: str | None = setting("data", "The column that names each row's site.", example='"hospital"')
     common: bool = setting("data", "Take only the features that every site has, and name the others.", False)
     encoding: str | None = setting("data", "The encoding of text tables, if it is not found.", example='"cp1252"')
-    delimiter: str | None = setting("data", "The sign between values, if it is not found.", example='";"')
+    separator: str | None = setting("data", "The sign between values, if it is not found.", example='";"')
     decimal: str | None = setting("data", "The decimal sign of text tables, if it is not found.", example='","')
     sheet: str | None = setting("data", "The sheet of a workbook; by default its first.", example='"baseline"')
+    query: str | None = setting(
+        "data",
+        "The rows of a database, in SQL; its URL stands in place of a file, such as duckdb:///rows.db.",
+        example='"SELECT * FROM patients"',
+    )
     covariance: str | None = setting(
         "data",
         "Instead of tables: a CSV with a covariance or correlation matrix, the features' names in its first row.",
@@ -270,7 +276,7 @@ class FitSettings(SolverSettings):
 
     def text_options(self) -> TextOptions:
         """Return how text tables are written."""
-        return TextOptions(self.encoding, self.delimiter, self.decimal, self.sheet)
+        return TextOptions(self.encoding, self.separator, self.decimal, self.sheet, self.query)
 
 
 Settings = TypeVar("Settings", bound=SolverSettings)
@@ -285,7 +291,7 @@ def read_fit_settings(path: Path) -> FitSettings:
         The file.
     """
     settings = read_settings(path, FitSettings, "fedspca init")
-    return replace(settings, files=tuple(str(path.parent / file) for file in settings.files))
+    return replace(settings, files=tuple(f if is_url(f) else str(path.parent / f) for f in settings.files))
 
 
 def by_section(kind: type[SolverSettings]) -> dict[str, list[Any]]:

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from fedspca.data.prepare import SiteRows
 from fedspca.data.units import unlike_the_others
+from fedspca.data.urls import is_url
 from fedspca.door.agreement import Agreement
 from fedspca.door.endpoint import Endpoint
 from fedspca.door.replay import Replays, Stated
@@ -143,7 +144,7 @@ class SiteFolder:
         if path.exists():
             raise FileExistsError(f"{path}: it is there already. Choose another name.")
         _one_site(open_inputs(data))
-        absolute = replace(data, files=tuple(str(Path(file).absolute()) for file in data.files))
+        absolute = replace(data, files=tuple(f if is_url(f) else str(Path(f).absolute()) for f in data.files))
         with new_folder(path) as draft:
             Identity.new().save(draft / "identity.key")
             make_node_key(draft / "flower")
