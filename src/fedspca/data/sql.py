@@ -85,7 +85,7 @@ class SqlTable:
     def __init__(self, where: str, url: str, query: str) -> None:
         self.where, self._url, self._query = where, url, query
         with self._rows() as rows:
-            names = [str(name) for name in rows.keys()]  # noqa: SIM118 - a result, and no dictionary
+            names = list(map(str, rows.keys()))
             first = rows.fetchmany(LOOKED_AT)
         columns = list(zip(*first, strict=True)) if first else [()] * len(names)
         self.columns = tuple(Column(n, kind := _kind(c), kind) for n, c in zip(names, columns, strict=True))
