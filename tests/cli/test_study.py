@@ -78,6 +78,12 @@ class TestCommands:
         log.write_text(log.read_text().replace("propose", "depose"))
         assert "was changed after it was written" in run("site", "log", "--site", "north", "--verify", code=1)
 
+    def test_an_update_needs_a_model_and_a_site_is_invited_later(self, run):
+        run("study", "init", "heart", "--sites", "east,north,south", "--nonzero", "3")
+        assert "no model to update yet" in run("study", "run", "heart", "--update", "east,north,south", code=2)
+        assert "heart/invitations/west.invitation" in run("study", "invite", "heart", "west").replace(" ", "")
+        assert "takes part already" in run("study", "invite", "heart", "west", code=2)
+
     def test_status_warns_of_a_unit_and_names_no_site(self, run, files):
         for name in SITES:
             rows = pd.read_csv(files / f"{name}.csv") + 10.0

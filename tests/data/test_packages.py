@@ -161,7 +161,7 @@ def test_kinds_that_nothing_reads_say_what_to_do(tmp_path):
         (tmp_path / f"a{ending}").write_bytes(b"x")
         with pytest.raises(InvalidData, match="files of this kind are not read"):
             open_table(tmp_path / f"a{ending}")
-    assert "plink2" in OTHERS[".vcf"]
+    assert "plink2" in OTHERS[".pgen"]
 
 
 def test_a_reader_that_is_not_installed_is_named_with_its_extra(tmp_path, monkeypatch):

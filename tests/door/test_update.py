@@ -19,6 +19,7 @@ from fedspca.study.owner import SiteFolder
 from fedspca.study.run import run_study
 from fedspca.study.settings import StudySettings
 from fedspca.study.simulation import endpoints, make_simulation
+from fedspca.study.verify import verify
 from fedspca.study.words import in_words
 
 SITES = ("east", "north", "south")
@@ -87,6 +88,7 @@ def test_a_masked_update_gives_what_a_new_fit_gives_in_fewer_rounds(study, grown
         assert np.abs(updated.components - fresh.components_).max() < 1e-8
         assert len(updated.facts["history"]) < min(len(model.facts["history"]), fresh.n_rounds_)
         assert "gram_sketch" not in [line["query"] for line in updated.facts["history"]]
+        assert all(finding.holds for finding in verify(folder.bundle))
         with pytest.raises(InvalidAgreement, match="min_sites"):  # the next update is of this model
             folder.plan_update(["north"])
         assert folder.update()["of"] == agreement.update["of"]

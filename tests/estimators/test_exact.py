@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from contracts.solver import SolverContract
-from fedspca import ExactSPCA
+from fedspca import ExactSPCA, LocalFederation, Site
 from fedspca.linalg.stiefel import orthonormality_error
 from fedspca.metrics import recovery_error
 
@@ -168,3 +168,32 @@ def test_more_folds_than_rows_are_refused(planted):
         ExactSPCA(1, folds=10).fit(planted[:15])
     with pytest.raises(ValueError, match="cannot go on from a state"):
         ExactSPCA(folds=4).fit_federation(None, state=object())
+
+
+@pytest.mark.parametrize("n_sites", [1, 3, 10])
+@pytest.mark.parametrize("search", ["thorough", "products"])
+def test_an_update_is_a_new_fit_to_all_rows(n_sites, search):
+    rng = np.random.default_rng(2)
+    truth = np.zeros((2, 40))
+    truth[0, :5], truth[1, 5:10] = 2.0, 1.5
+    rows = rng.standard_normal((300, 2)) @ truth + 0.5 * rng.standard_normal((300, 40))
+    sites = np.arange(300) % n_sites
+    fresh = ExactSPCA(2, n_nonzero=5, search=search).fit(rows, sites=sites)
+    updated = ExactSPCA(2, n_nonzero=5, search=search).fit(rows[:250], sites=sites[:250]).update(rows, sites=sites)
+    assert np.array_equal(updated.components_ != 0, fresh.components_ != 0)
+    assert updated.objective_ <= fresh.objective_ + 1e-8 * abs(fresh.objective_)
+    assert updated.n_rounds_ <= 5
+    assert updated.n_rounds_ <= fresh.n_rounds_
+    assert updated.n_samples_ == 300
+
+
+def test_an_update_of_something_else_is_refused():
+    rows = np.random.default_rng(0).standard_normal((30, 6))
+    pca = ExactSPCA(1, n_nonzero=2).fit(rows)
+    with pytest.raises(ValueError, match="6 features"):
+        pca.update(rows[:, :5])
+    federation = LocalFederation([Site("a", rows[:, :5])])
+    with pytest.raises(ValueError, match="The earlier fit was to other features: these rows have 5"):
+        pca.update_federation(federation)
+    with pytest.raises(ValueError, match="Give only one of them"):
+        pca.fit_federation(federation, state=pca.state_, earlier=pca.earlier_)

@@ -68,9 +68,21 @@ def _anndata(path: Path, _options: TextOptions) -> "Table":
 
 
 def _bed(path: Path, _options: TextOptions) -> "Table":
-    from fedspca.data.plink import BedTable
+    from fedspca.data.plink import bed_table
 
-    return BedTable(path)
+    return bed_table(path)
+
+
+def _vcf(path: Path, _options: TextOptions) -> "Table":
+    from fedspca.data.variants import vcf_table
+
+    return vcf_table(path)
+
+
+def _bgen(path: Path, _options: TextOptions) -> "Table":
+    from fedspca.data.variants import bgen_table
+
+    return bgen_table(path)
 
 
 def _sheet(path: Path, options: TextOptions) -> "Table":
@@ -102,6 +114,8 @@ FORMATS: dict[str, Callable[[Path, TextOptions], "Table"]] = {
     ".h5ad": _anndata,
     ".zarr": _anndata,
     ".bed": _bed,
+    **dict.fromkeys((".vcf", ".vcf.gz", ".bcf"), _vcf),
+    ".bgen": _bgen,
     **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), _sheet),
     **dict.fromkeys((".sav", ".zsav", ".dta", ".sas7bdat", ".xpt"), _package),
     **dict.fromkeys((".rds", ".rdata", ".rda"), _r),
@@ -115,10 +129,10 @@ EXTRAS = {
     "pyreadr": "r",
     "duckdb": "sql",
     "sqlalchemy": "sql",
+    "cyvcf2": "genotypes",
+    "bgen": "genotypes",
 }
 OTHERS = {  # formats that people use and that are not supported
-    ".vcf": "convert it with: plink2 --vcf FILE --make-bed, and take the .bed file",
-    ".bgen": "convert it with: plink2 --bgen FILE --make-bed, and take the .bed file",
     ".pgen": "convert it with: plink2 --pfile FILE --make-bed, and take the .bed file",
     ".bim": "take the .bed file beside it",
     ".fam": "take the .bed file beside it",
@@ -139,7 +153,8 @@ def open_table(source: Any, options: TextOptions | None = None) -> "Table":
     ----------
     source : path, URL or DataFrame
         CSV (also gzip, bzip2 or zstd), Parquet, Arrow, ``.npy``, ``.npz`` (CSR), AnnData (``.h5ad``, ``.zarr``),
-        ``.bed`` of PLINK, a workbook, a file of SPSS, Stata, SAS or R, a DataFrame, or the URL of a database.
+        genotypes (``.bed``, ``.vcf``, ``.bgen``), a workbook, a file of SPSS, Stata, SAS or R, a DataFrame, or the URL
+        of a database.
     options : TextOptions, optional
         How a text table is written.
     """

@@ -19,12 +19,15 @@ from fedspca.site.errors import InvalidData
 class MatrixTable:
     """A matrix with named columns, in memory or mapped."""
 
-    def __init__(self, where: str, matrix: Any, names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, where: str, matrix: Any, names: Sequence[str] | None = None, *, fixed_layout: bool = False
+    ) -> None:
         if matrix.ndim != 2:
             raise InvalidData(f"{where}: expected a table of rows and columns, got {matrix.ndim} dimension(s).")
         if matrix.dtype.kind not in "fiub":
             raise InvalidData(f"{where}: expected real numbers, got values of type {matrix.dtype}.")
         self.where = where
+        self.fixed_layout = fixed_layout  # whether rows and columns cannot be mistaken for each other
         self.matrix = matrix
         names = names if names is not None else [f"x{j}" for j in range(matrix.shape[1])]
         self.columns = tuple(Column(str(name), "number", str(matrix.dtype)) for name in names)

@@ -4,7 +4,7 @@ A variant is a feature, called as in the ``.raw`` tables of PLINK: its identifie
 sites that count other alleles do not fit together, and are told so. Genotypes stay at two bits each.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,45 +24,35 @@ PEOPLE = 4096  # of so many people the genotypes are turned round at once
 KIND = "genotype"
 
 
-class BedTable:
-    """Genotypes of a ``.bed`` file; columns of the ``.fam`` file stand beside them."""
+class PackedTable:
+    """Genotypes at two bits each; columns about people stand beside them.
+
+    Parameters
+    ----------
+    where : str
+        The file's name, for errors.
+    names : sequence of str
+        The variants.
+    people : mapping of str to sequence of str
+        What is known of the people, by column.
+    lines : ndarray of uint8 of shape (variants, ceil(people / 4))
+        The packed codes, one line a variant; most often mapped.
+    """
 
     fixed_layout = True  # variants and people cannot be mistaken for each other
 
-    def __init__(self, path: Path) -> None:
-        self.where, self._path = str(path), path
-        variants, people = _lines(path, ".bim", 6), _lines(path, ".fam", 6)
-        self.n_rows, n_variants = len(people), len(variants)
-        self._width = -(-self.n_rows // 4)
-        self._check(path, n_variants)
-        self._people = {name: [line[j] for line in people] for j, name in enumerate(FAM)}
-        names = [_name(line) for line in variants]
-        beside = tuple(Column(name, "beside", "fam") for name in FAM if name not in set(names))
+    def __init__(
+        self, where: str, names: Sequence[str], people: Mapping[str, Sequence[Any]], lines: NDArray[np.uint8]
+    ) -> None:
+        self.where, self._people, self._lines = where, people, lines
+        self.n_rows = len(next(iter(people.values())))
+        beside = tuple(Column(name, "beside", "people") for name in people if name not in set(names))
         self.columns = (*(Column(name, "number", KIND) for name in names), *beside)
         self._at = {name: j for j, name in enumerate(names)}
 
-    def _check(self, path: Path, n_variants: int) -> None:
-        with path.open("rb") as file:
-            start = file.read(HEADER)
-        if start[:2] != MAGIC[:2]:
-            raise InvalidData(f"{path}: it is not a .bed file of PLINK. (Genomic regions have files of this name too.)")
-        if start != MAGIC:
-            raise InvalidData(f"{path}: it has one line a person. Write it anew with: plink2 --bfile FILE --make-bed")
-        size, expected = path.stat().st_size, HEADER + n_variants * self._width
-        if size != expected:
-            raise InvalidData(
-                f"{path}: {self.n_rows} people (.fam) and {n_variants} variants (.bim) make {expected} bytes, and it "
-                f"has {size}. It is cut short, or one of the three files belongs to others."
-            )
-
-    def _variants(self) -> NDArray[np.uint8]:
-        """Return the packed codes, mapped: one line a variant."""
-        shape = (len(self._at), self._width)
-        return np.memmap(self._path, dtype=np.uint8, mode="r", offset=HEADER, shape=shape)
-
     def packed_blocks(self, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
         """Yield the packed codes of people, some at a time, over these variants in their order."""
-        variants, chosen = self._variants(), np.array([self._at[name] for name in names], dtype=np.intp)
+        variants, chosen = self._lines, np.array([self._at[name] for name in names], dtype=np.intp)
         for start in range(0, self.n_rows, PEOPLE):
             stop = min(start + PEOPLE, self.n_rows)
             parts = []
@@ -77,11 +67,11 @@ class BedTable:
         return PackedRows(np.concatenate(list(self.packed_blocks(names))), len(names))
 
     def beside(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Return columns of the ``.fam`` file."""
-        return {name: as_texts(_present(name, self._people[name])) for name in names}
+        """Return columns about the people."""
+        return {name: as_texts(self._people[name]) for name in names}
 
     def blocks(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
-        """Go through the people, with these variants as numbers and those columns of ``.fam`` as text."""
+        """Go through the people, with these variants as numbers and those columns about people as text."""
         beside = self.beside(texts)
         at, step = 0, rows_a_block(len(numbers))
         for packed in self.packed_blocks(numbers):
@@ -91,7 +81,33 @@ class BedTable:
                 at += len(rows)
 
 
-def _lines(path: Path, suffix: str, fields: int) -> list[list[str]]:
+def bed_table(path: Path) -> PackedTable:
+    """Return a ``.bed`` file, mapped, with its ``.bim`` and ``.fam`` files."""
+    variants, people = _fields(path, ".bim", 6), _fields(path, ".fam", 6)
+    width = -(-len(people) // 4)
+    _check(path, len(people), len(variants), width)
+    names = [variant_name(line[0], line[1], line[3], counted=line[4], other=line[5]) for line in variants]
+    about = {name: _present(name, [line[j] for line in people]) for j, name in enumerate(FAM)}
+    lines = np.memmap(path, dtype=np.uint8, mode="r", offset=HEADER, shape=(len(variants), width))
+    return PackedTable(str(path), names, about, lines)
+
+
+def _check(path: Path, n_people: int, n_variants: int, width: int) -> None:
+    with path.open("rb") as file:
+        start = file.read(HEADER)
+    if start[:2] != MAGIC[:2]:
+        raise InvalidData(f"{path}: it is not a .bed file of PLINK. (Genomic regions have files of this name too.)")
+    if start != MAGIC:
+        raise InvalidData(f"{path}: it has one line a person. Write it anew with: plink2 --bfile FILE --make-bed")
+    size, expected = path.stat().st_size, HEADER + n_variants * width
+    if size != expected:
+        raise InvalidData(
+            f"{path}: {n_people} people (.fam) and {n_variants} variants (.bim) make {expected} bytes, and it has "
+            f"{size}. It is cut short, or one of the three files belongs to others."
+        )
+
+
+def _fields(path: Path, suffix: str, fields: int) -> list[list[str]]:
     """Return the fields of each line of a file that belongs to a ``.bed`` file."""
     beside = path.with_suffix(suffix)
     try:
@@ -106,9 +122,8 @@ def _lines(path: Path, suffix: str, fields: int) -> list[list[str]]:
     return lines
 
 
-def _name(line: Sequence[str]) -> str:
+def variant_name(chromosome: str, identifier: str, position: Any, *, counted: str, other: str) -> str:
     """Return the name of a variant: identifier and counted allele; its place, where it has no identifier."""
-    chromosome, identifier, _, position, counted, other = line
     known = identifier if identifier != "." else f"{chromosome}:{position}:{other}:{counted}"
     return f"{known}_{counted}"
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedspca.data.columns import Columns, Feature, listed, shown
 from fedspca.data.formats import TextOptions, open_table, suffix_of
 from fedspca.data.matrices import MatrixTable
-from fedspca.data.plink import BedTable
+from fedspca.data.plink import PackedTable
 from fedspca.data.store import ArrayWriter, FileSink, MemorySink, Sink, mapped_rows, part_of
 from fedspca.data.tables import Block, Table, Texts, feature_blocks
 from fedspca.data.transforms import transformed
@@ -81,7 +81,7 @@ def read_sites(
     """
     most = IN_MEMORY if in_memory is None else in_memory
     table = open_table(source, options)
-    if isinstance(table, BedTable) and columns.site is None and not columns.transform:
+    if isinstance(table, PackedTable) and columns.site is None and not columns.transform:
         return [_genotypes(table, Path(source), features, columns, name=name, cache=cache, most=most)]
     if isinstance(table, MatrixTable) and _usable_as_it_is(table, features, columns):
         return [SiteRows(name, table.matrix)]
@@ -101,7 +101,7 @@ def read_sites(
 
 
 def _genotypes(
-    table: BedTable,
+    table: PackedTable,
     path: Path,
     features: Sequence[Feature],
     columns: Columns,
