@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedspca.data.columns import shown
 from fedspca.data.matrices import MatrixTable
@@ -68,7 +67,7 @@ def _bgen_table(path: Path, _changed: int, _size: int) -> MatrixTable:
     with _understood(path), tempfile.TemporaryFile() as columns, BgenReader(str(path)) as file:
         shape = (len(file.samples), len(file))
         _refuse_nothing(path, file.samples, range(len(file)))
-        matrix: NDArray[np.float32] = np.memmap(columns, dtype=np.float32, mode="w+", shape=shape)
+        matrix = np.memmap(columns, dtype=np.float32, mode="w+", shape=shape)
         some: list[Any] = []
         for variant in file:
             if len(variant.alleles) != 2:
