@@ -5,6 +5,7 @@ import html
 import io
 import re
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 
@@ -110,6 +111,14 @@ def test_every_features_correlation_with_a_score_is_told(fitted_files):
     left_out = [j for j in range(8) if model.components[0, j] == 0 and abs(expected[0, j]) > 0.75]
     assert left_out
     assert all(f"{model.feature_names[j]} ({expected[0, j]:+.2f})" in page for j in left_out)
+
+
+def test_units_have_a_column_where_names_have_them(fitted_files):
+    model, _ = fitted_files
+    named = replace(model, feature_names=("height [cm]", *model.feature_names[1:]))
+    assert ">Unit<" not in report_html(model)
+    assert ">Unit<" in report_html(named)
+    assert "<td>cm</td>" in report_html(named)
 
 
 def test_dense_pca_is_known_beyond_the_components(fitted_files):

@@ -30,3 +30,8 @@ def test_the_reader_is_told_how_far_components_overlap(rows, correlation, said):
     told = words.overlap(replace(fitted, covariance=scores))
     assert f"{correlation:+.2f}" in told
     assert said in told
+
+
+def test_the_unit_of_a_feature_stands_in_brackets_behind_its_name():
+    names = ["height [cm]", "BMI [kg/m²] ", "x[0]y", "age", "[mm]", "a [b] [c]"]
+    assert [words.unit(name) for name in names] == ["cm", "kg/m²", "", "", "mm", "c"]

@@ -1,8 +1,12 @@
 import pytest
 
+from fedspca.door.agreement import read_agreement
 from fedspca.fit.settings import FitSettings
+from fedspca.fit.solvers import make_estimator
 from fedspca.study.agreed import agreed_settings
+from fedspca.study.settings import read_joint_study
 from fedspca.study.simulation import make_simulation
+from fedspca.study.words import sparsity_in_words
 from helpers.studies import SITES, study
 
 
@@ -37,3 +41,15 @@ def test_the_paper_runs_between_institutions_from_a_common_start(files):
     agreement = folder.agreement()
     assert agreed_settings(agreement).preset == "paper"
     assert list(agreed_settings(agreement).block_sizes) == [1, 1]
+
+
+def test_a_penalty_for_each_component_comes_through_the_agreement(tmp_path):
+    (tmp_path / "study.toml").write_text('[study]\nsites = ["east", "north", "south"]\n[fit]\nlam = [60, 600.5]\n')
+    settings = read_joint_study(tmp_path / "study.toml")
+    assert settings.lam == (60.0, 600.5)
+    agreed = read_agreement(settings.agreement("key", dict.fromkeys(SITES, "k"), ("f", "g"), tmp_path).text())
+    assert make_estimator(agreed_settings(agreed), [])._penalty().tolist() == [60.0, 600.5]
+    assert "60.0 and 600.5" in sparsity_in_words(agreed.fit)
+    (tmp_path / "study.toml").write_text('[study]\nsites = ["a", "b", "c"]\n[fit]\nlam = [1, 2, 3]\n')
+    with pytest.raises(ValueError, match="--lam has 3 numbers, and there are 2 components"):
+        read_joint_study(tmp_path / "study.toml", whole=True)

@@ -167,17 +167,19 @@ def biplot(
 
 
 def features(model: SparsePCAModel) -> Markup:
-    """List every feature: mean, standard deviation, share missing, and its correlation with each score."""
+    """List every feature: unit, mean, standard deviation, share missing, and its correlation with each score."""
     known, spread = model.feature_correlations, model.spread
     shown = range(min(model.n_components, 8)) if known is not None else range(0)
-    heads = [("Feature", False), ("Mean", True)]
+    units = [words.unit(name) for name in model.feature_names]
+    heads = [("Feature", False), *([("Unit", False)] if any(units) else []), ("Mean", True)]
     heads += [] if spread is None else [("Standard deviation", True)]
     heads += [("Missing", True), ("In components", False), *((f"With score {k + 1}", True) for k in shown)]
     order = _by_use(model)
     rows = []
     for j in order[:LISTED]:
         used = ", ".join(str(k + 1) for k in range(model.n_components) if model.components[k, j])
-        row: list[Any] = [model.feature_names[j], (model.mean[j], f"{model.mean[j]:.4g}")]
+        row: list[Any] = [model.feature_names[j], *([units[j]] if any(units) else [])]
+        row += [(model.mean[j], f"{model.mean[j]:.4g}")]
         row += [] if spread is None else [(spread[j], f"{spread[j]:.4g}")]
         row += [(model.missing_share[j], f"{model.missing_share[j]:.1%}"), used or "none"]
         rows.append(row + ([] if known is None else [(known[k, j], f"{known[k, j]:+.2f}") for k in shown]))

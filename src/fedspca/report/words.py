@@ -1,5 +1,6 @@
 """The sentences of the report, written from the numbers of a model."""
 
+import re
 from datetime import UTC, datetime
 
 from fedspca.model import SparsePCAModel
@@ -119,6 +120,12 @@ def stand_ins(model: SparsePCAModel, number: int, least: float = 0.7) -> str | N
     named = ", ".join(f"{short(model.feature_names[j], 40)} ({values[j]:+.2f})" for j in others[:NAMED])
     more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
     return f"Features without a weight that correlate with its score by {least:g} or more in size: {named}{more}."
+
+
+def unit(name: str) -> str:
+    """Return the unit that stands in brackets at the end of a feature's name, as in ``height [cm]``, or nothing."""
+    found = re.search(r"\[([^\[\]]+)\]$", name.strip())
+    return found.group(1).strip() if found else ""
 
 
 def ending(model: SparsePCAModel) -> str:
