@@ -12,6 +12,7 @@ import typer
 from fedspca.cli.app import Commands
 from fedspca.cli.reproduce import NAMES
 from fedspca.experiments.reproduce import EXPERIMENTS
+from helpers.commands import fedspca
 
 HEAVY = ("numpy", "scipy", "sklearn", "pyarrow", "flwr")
 ASK = """
@@ -95,3 +96,11 @@ def test_without_typer_one_sentence_says_what_to_install(tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr.strip() == "The fedspca command needs typer. Install it with: pip install 'fedspca[cli]'"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("show", "A model's folder."), ("fit", "One file a site"), ("study admit", "sites sent")],
+)
+def test_arguments_are_explained(command, words):
+    assert words in fedspca(*command.split(), "--help").out

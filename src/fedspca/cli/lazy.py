@@ -5,8 +5,24 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+import typer.main
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_command
+
+
+class Argument(TyperArgument):
+    """An argument that keeps its help text.
+
+    Flower allows typer up to 0.20 only. That typer sets the text before click does, and click 8.5 then empties it.
+    """
+
+    def __init__(self, *, help: str | None = None, **about: Any) -> None:
+        super().__init__(help=help, **about)
+        self.help = help
+
+
+made_by: Any = typer.main
+made_by.TyperArgument = Argument
 
 
 class LazyGroup(TyperGroup):

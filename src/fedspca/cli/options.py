@@ -44,7 +44,7 @@ SECTION_TITLES = {
     "data": "Data",
     "columns": "Columns",
     "adjust": "Adjusting",
-    "fit": "Fit",
+    "fit": "Fit (in brackets: the solvers that take the option)",
     "federation": "Between sites",
     "privacy": "Differential privacy",
     "policy": "What sites allow",

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from fedspca.model import Array, SparsePCAModel
 
 Id = Annotated[str | None, typer.Option("--id", help="A column that names rows, carried along.")]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="The encoding of text tables, if it is not found.")]
-Separator = Annotated[str | None, typer.Option("--separator", help="The sign between values, if it is not found.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="The encoding of a text table; by default detected.")]
+Separator = Annotated[str | None, typer.Option("--separator", help="The sign between values; by default detected.")]
 SiteRows = Annotated[
     Path | None,
     typer.Option(
@@ -25,7 +25,9 @@ SiteRows = Annotated[
         "ComBat, these rows tell what to take out of the new ones; by default the new rows themselves do.",
     ),
 ]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="The decimal sign of a text table, if it is not found.")]
+Decimal = Annotated[
+    str | None, typer.Option("--decimal", help="The decimal sign of a text table; by default detected.")
+]
 
 
 class RowBlock(NamedTuple):

@@ -54,11 +54,11 @@ class SolverSettings:
         "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
     )
     lam: float | tuple[float, ...] | None = setting(
-        "fit", "Or: the weight of the l1 norm, one or one for each component (every solver).", example="100.0"
+        "fit", "Or: the weight of the l1 norm; one number, or one for each component (every solver).", example="100.0"
     )
     lam1: float | tuple[float, ...] | None = setting(
         "fit",
-        "The weight of each site's smoothed norm, one or one for each component; 0 is the method of Tan et al. "
+        "The weight of each site's smoothed norm; one number, or one for each component. 0 is the method of Tan et al. "
         "(fsspca).",
         example="10.0",
     )
@@ -70,7 +70,7 @@ class SolverSettings:
     )
     rho: float | None = setting(
         "fit",
-        "How strongly sites are pulled to consensus; by default found from the sites (faspca, fsspca).",
+        "How strongly sites are pulled to consensus; by default computed from the data (faspca, fsspca).",
         example="1e3",
     )
     mu: float | None = setting("fit", "The width of the smoothing (fsspca).", example="1e-3")
@@ -104,7 +104,7 @@ class SolverSettings:
     retraction: str | None = setting(
         "fit", "How a step returns to the manifold: qr or polar (fsspca).", example='"qr"', choices=("qr", "polar")
     )
-    local_steps: int | None = setting("fit", "The most steps of a site in a round (fsspca).", example="5")
+    local_steps: int | None = setting("fit", "The largest number of steps of a site in a round (fsspca).", example="5")
     local_tol: float | None = setting(
         "fit", "The share of its first gradient at which a site stops in a round (fsspca).", example="0.05"
     )
@@ -128,21 +128,21 @@ class SolverSettings:
         example='"auto"',
     )
     proof_seconds: float | None = setting(
-        "fit", "Time to prove how good the loadings are; 0 turns it off (exact).", example="10.0"
+        "fit", "Seconds to prove how good the loadings are; 0 turns it off (exact).", example="10.0"
     )
-    tol: float | None = setting("fit", "When to stop; by default the solver's own.", example="1e-6")
-    max_rounds: int | None = setting("fit", "The most rounds; by default the solver's own.", example="500")
+    tol: float | None = setting("fit", "The tolerance at which to stop; by default the solver's own.", example="1e-6")
+    max_rounds: int | None = setting("fit", "The largest number of rounds; by default the solver's own.", example="500")
     folds: int | None = setting(
         "fit",
         "Deal rows into this many folds, to say how sure the loadings are; no further round (exact).",
         example="10",
     )
-    seed: int = setting("fit", "Seed of the first directions.", 0)
+    seed: int = setting("fit", "The seed of the random numbers.", 0)
     between_sites: bool = setting(
-        "fit", "Also sum what lies between the sites' means, before and after, for the report.", True
+        "fit", "Also compute the variance between the sites' means, before and after adjusting, for the report.", True
     )
     path: bool = setting(
-        "fit", "Also follow the variance captured against non-zeros, for the report (exact; a dozen rounds more).", True
+        "fit", "Also fit a path of sparsities, for a chart in the report (exact; up to a dozen rounds more).", True
     )
 
     transform: tuple[str, ...] = setting(
@@ -211,10 +211,10 @@ class FitSettings(SolverSettings):
 
     files: tuple[str, ...] = setting("data", "The tables; each file is a site.", (), '["north.csv", "south.parquet"]')
     site_column: str | None = setting("data", "The column that names each row's site.", example='"hospital"')
-    common: bool = setting("data", "Take only the features that every site has, and name the others.", False)
-    encoding: str | None = setting("data", "The encoding of text tables, if it is not found.", example='"cp1252"')
-    separator: str | None = setting("data", "The sign between values, if it is not found.", example='";"')
-    decimal: str | None = setting("data", "The decimal sign of text tables, if it is not found.", example='","')
+    common: bool = setting("data", "Use only the features that every site has, and list the others.", False)
+    encoding: str | None = setting("data", "The encoding of text tables; by default detected.", example='"cp1252"')
+    separator: str | None = setting("data", "The sign between values; by default detected.", example='";"')
+    decimal: str | None = setting("data", "The decimal sign of text tables; by default detected.", example='","')
     sheet: str | None = setting("data", "The sheet of a workbook; by default its first.", example='"baseline"')
     query: str | None = setting(
         "data",
@@ -232,7 +232,7 @@ class FitSettings(SolverSettings):
     features: tuple[str, ...] | None = setting("columns", "The features, in order.", example='["age", "bmi"]')
     exclude: tuple[str, ...] = setting("columns", "Columns to leave out.", ())
     id: str | None = setting("columns", "The column that names rows.", example='"patient"')
-    label: str | None = setting("columns", "A column with a label, kept out.", example='"diagnosis"')
+    label: str | None = setting("columns", "A column with labels, which is not a feature.", example='"diagnosis"')
     categories: Mapping[str, tuple[str, ...]] = setting(
         "columns",
         "Columns of text to encode, with the categories that all sites agree on, the reference level first.",
@@ -245,12 +245,12 @@ class FitSettings(SolverSettings):
         {},
         '{ age = ["AGE", "Age_y"] }',
     )
-    max_features: int = setting("columns", "The most features taken from one table.", MAX_FEATURES)
+    max_features: int = setting("columns", "The largest number of features taken from one table.", MAX_FEATURES)
 
-    min_rows: int = setting("policy", "Sites with fewer rows refuse: a sum over few rows says much about each.", 5)
-    leave_out_small: bool = setting("policy", "Leave such sites out, and say which, rather than refuse.", False)
+    min_rows: int = setting("policy", "A site with fewer rows refuses: a sum over few rows says much about each.", 5)
+    leave_out_small: bool = setting("policy", "Leave out the sites with fewer rows than that, and name them.", False)
     show_sites: bool = setting(
-        "policy", "Let each site's own fit be shown in the report, and not only sums over all sites.", False
+        "policy", "Show how well the components fit each site in the report, and not only sums over all sites.", False
     )
 
     @property

@@ -35,13 +35,13 @@ class StudySettings(SolverSettings):
     """What is to be fitted to the rows of several institutions, and how they talk to each other."""
 
     between_sites: bool = setting(
-        "fit", "Also sum what lies between the sites' means, before and after, for the report.", False
+        "fit", "Also compute the variance between the sites' means, before and after adjusting, for the report.", False
     )
     units: bool = setting(
         "fit", "Also count the sites where a feature's unit looks wrong (one more sum of small whole numbers).", True
     )
     path: bool = setting(
-        "fit", "Also follow the variance captured against non-zeros (exact; a dozen rounds more).", False
+        "fit", "Also fit a path of sparsities, for a chart in the report (exact; up to a dozen rounds more).", False
     )
 
     name: str = setting("study", "The study's name, as owners will see it.", "study")
@@ -49,13 +49,13 @@ class StudySettings(SolverSettings):
     host: str = setting("study", "The name or address under which sites reach the coordinator.", "localhost")
     port: int = setting("study", "The port that sites connect to.", 9092)
     control_port: int = setting("study", "A port for the coordinator's own commands; not to be opened to sites.", 9093)
-    common: bool = setting("study", "Take only the features that every site has.", False)
+    common: bool = setting("study", "Use only the features that every site has.", False)
 
     masked: bool = setting("federation", "Mask what sites send, so that only the sum is ever seen.", True)
     consensus_under_masks: bool = setting(
-        "federation", "Run faspca or fsspca under masks, though their sums tell of single sites.", False
+        "federation", "Run faspca or fsspca under masks, although their sums reveal single sites.", False
     )
-    min_sites: int = setting("federation", "With fewer sites in a sum, it is not taken.", 3)
+    min_sites: int = setting("federation", "The fewest sites that a sum may be over.", 3)
     on_dropout: str = setting(
         "federation",
         "When a site is lost: wait, continue without it, or abort.",
@@ -63,14 +63,14 @@ class StudySettings(SolverSettings):
         choices=("wait", "continue", "abort"),
     )
     deadline: float = setting("federation", "Seconds that a site has to answer a question.", 120.0)
-    patience: float = setting("federation", "Seconds for which a lost site is waited for.", 3600.0)
+    patience: float = setting("federation", "Seconds to wait for a site that is lost.", 3600.0)
 
     epsilon: float | None = setting(
         "privacy",
         "Differential privacy for each row: the ε that the study spends; without it, sums are exact.",
         example="1.0",
     )
-    delta: float = setting("privacy", "And the δ.", 1e-6)
+    delta: float = setting("privacy", "The δ of that guarantee.", 1e-6)
     clip: float | None = setting(
         "privacy", "The length to which rows are shortened; by default it is found with a part of ε.", example="5.0"
     )
@@ -79,7 +79,7 @@ class StudySettings(SolverSettings):
         "A CSV with feature, centre and scale: what is known of features without looking at these rows.",
         example='"reference-ranges.csv"',
     )
-    colluding: int = setting("privacy", "How many sites may tell their noise without harm to the others' rows.", 1)
+    colluding: int = setting("privacy", "How many sites may reveal their noise without harm to others' rows.", 1)
     expected_rows: int | None = setting(
         "privacy", "About how many rows there are in all, to predict the error.", example="20000"
     )
