@@ -22,6 +22,7 @@ PRINTED = (
     "consensus",
     "exact",
     "folds",
+    "gaps",
     "masking",
     "optima",
     "picture",

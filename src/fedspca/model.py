@@ -16,6 +16,7 @@ from fedspca.anomaly import ScoresRows
 from fedspca.data.transforms import transformed
 from fedspca.files import new_file, new_folder, spreadsheet_safe
 from fedspca.linalg.beside import Adjustment, Beside, Reference
+from fedspca.linalg.gaps import GapModel
 from fedspca.linalg.maps import map_of
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import nothing_removed
@@ -86,7 +87,7 @@ class SparsePCAModel(ScoresRows, Drawable):
     basis : ndarray of shape (d, m) or None
         Leading directions of the covariance, as far as the fit knew it: what an update asks first.
     maps : mapping of str to ndarray
-        The parameters of a transform that needed all sites, by name; empty without one.
+        The parameters of a transform that needed all sites, and of what is expected of missing values, by name.
     """
 
     components: Array
@@ -110,6 +111,7 @@ class SparsePCAModel(ScoresRows, Drawable):
 
     ADJUSTMENT: ClassVar[tuple[str, ...]] = ("covariate_mean", "coefficients")
     MAPS: ClassVar[tuple[str, ...]] = ("knots", "images", "shares", "clip")
+    GAPS: ClassVar[tuple[str, ...]] = ("gap_scale", "gap_loadings", "gap_noise")
     REFERENCE: ClassVar[tuple[str, ...]] = ("reference_mean", "reference_spread")
     ARRAYS: ClassVar[tuple[str, ...]] = (
         "components",
@@ -168,6 +170,13 @@ class SparsePCAModel(ScoresRows, Drawable):
             raise ValueError("The rows contain infinity. Correct such values first.")
         rows, seen = np.asarray(transformed("rows", rows, self.transforms)), map_of(self.maps)
         return rows if seen is None else seen(rows)
+
+    @property
+    def gap_model(self) -> GapModel | None:
+        """What is expected of missing values, given the others of their row; None if they are at the mean."""
+        if "gap_loadings" not in self.maps:
+            return None
+        return GapModel(self.mean, *(self.maps[name] for name in self.GAPS))
 
     @property
     def transforms(self) -> tuple[str, ...]:
@@ -239,6 +248,8 @@ class SparsePCAModel(ScoresRows, Drawable):
                 f"The rows contain missing values (NaN), for example in {column!r}, and the model was fitted without "
                 "allowing for any. Impute them first, or fit with max_missing."
             )
+        if self.gap_model is not None:
+            rows, missing = self.gap_model.filled(rows), np.zeros(rows.shape, dtype=bool)
         lines = self._lines(len(rows), covariates)
         frame = Frame(self.mean, self.scale, nothing_removed(len(self.mean)), self.adjustment, self.reference)
         own = own or self._own(rows, covariates)
@@ -348,7 +359,7 @@ class SparsePCAModel(ScoresRows, Drawable):
             facts=kept,
             covariate_mean=None if adjustment is None else adjustment.mean,
             coefficients=None if adjustment is None else adjustment.coefficients,
-            maps=dict(seen.arrays) if (seen := getattr(estimator, "feature_map_", None)) is not None else {},
+            maps=_maps_of(estimator),
             reference_mean=None if reference is None else reference.mean,
             reference_spread=None if reference is None else reference.spread,
             basis=estimator.earlier_.basis if hasattr(estimator, "earlier_") else None,
@@ -384,6 +395,7 @@ class SparsePCAModel(ScoresRows, Drawable):
         estimator.preparation_ = self.preparation
         estimator.adjustment_, estimator.reference_ = self.adjustment, self.reference
         estimator.feature_map_, estimator.feature_map_error_ = map_of(self.maps), self.facts.get("map_error", 0.0)
+        estimator.gap_model_ = self.gap_model
         estimator.left_out_features_ = np.array(self.facts.get("left_out_features", []), dtype=np.intp)
         estimator.covariate_variance_ = dict(self.facts.get("covariate_variance", {}))
         estimator.weight_factor_ = float(self.facts.get("weight_factor", 1.0))
@@ -482,7 +494,7 @@ class SparsePCAModel(ScoresRows, Drawable):
     @classmethod
     def _loaded(cls, folder: Path) -> Self:
         content = _manifest(folder)
-        optional = (*cls.ADJUSTMENT, *cls.REFERENCE, "basis", *cls.MAPS)
+        optional = (*cls.ADJUSTMENT, *cls.REFERENCE, "basis", *cls.MAPS, *cls.GAPS)
         more = [name for name in optional if name in content["arrays"]]
         arrays = {name: _stored_array(folder, name, content["arrays"].get(name)) for name in (*cls.ARRAYS, *more)}
         names = tuple(content["feature_names"])
@@ -500,14 +512,26 @@ class SparsePCAModel(ScoresRows, Drawable):
             shapes |= {"reference_mean": (d,), "reference_spread": (d,)}
         if prepared.joint is not None:
             shapes |= _map_shapes(prepared.joint[0], d, arrays)
+        if "gap_loadings" in arrays:
+            q = arrays["gap_loadings"].size // max(d, 1)
+            shapes |= {"gap_scale": (d,), "gap_loadings": (d, q), "gap_noise": (1,)}
         if len(names) != d or any(arrays[name].shape != shape for name, shape in shapes.items()):
             raise InvalidModel(f"{folder}: the arrays of this model do not fit together.")
         numbers = {name: content[name] for name in cls.NUMBERS}
         if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers.values()):
             raise InvalidModel(f"{folder}: the numbers of this model are not as fedspca writes them.")
-        maps = {name: arrays.pop(name) for name in cls.MAPS if name in arrays}
+        maps = {name: arrays.pop(name) for name in (*cls.MAPS, *cls.GAPS) if name in arrays}
         parts: dict[str, Any] = {**arrays, **numbers, "maps": maps}
         return cls(feature_names=names, facts=content["facts"], **parts)
+
+
+def _maps_of(estimator: Any) -> dict[str, Array]:
+    """Return the parameters of a transform that needed all sites, and of what is expected of missing values."""
+    seen, gaps = getattr(estimator, "feature_map_", None), getattr(estimator, "gap_model_", None)
+    found = {} if seen is None else dict(seen.arrays)
+    if gaps is not None:
+        found |= {"gap_scale": gaps.scale, "gap_loadings": gaps.loadings, "gap_noise": gaps.noise}
+    return found
 
 
 def _map_shapes(name: str, d: int, arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:

@@ -4,6 +4,8 @@ import pytest
 from fedspca import ExactSPCA, LocalFederation, Site
 from fedspca.fit import FitSettings, fit_files
 from fedspca.fit.facts import judge
+from fedspca.report.record import data_notes
+from fedspca.report.sections import sites
 from fedspca.solvers.rounds import Rounds
 from helpers.study_files import make_rows, write
 
@@ -43,3 +45,31 @@ def test_what_follows_from_the_covariance_is_not_asked_for(folds):
     for name in ("dense_variance_ratio", "feature_correlations"):
         np.testing.assert_allclose(derived.facts[name], summed.facts[name], rtol=1e-6, atol=1e-3)
     assert derived.facts["row_errors"] == summed.facts["row_errors"]
+
+
+@pytest.mark.parametrize("missing", ["mean", "em"])
+def test_shares_of_missing_values_are_told_by_feature_and_by_site(tmp_path, missing):
+    a, b = make_rows(40, 1), make_rows(40, 2)
+    b[:8, 3] = np.nan
+    write(tmp_path / "a.csv", a)
+    write(tmp_path / "b.csv", b)
+    files = (f"{tmp_path}/a.csv", f"{tmp_path}/b.csv")
+    settings = FitSettings(files=files, nonzero=3, path=False, show_sites=True, missing=missing)
+    model = fit_files(settings)
+    assert np.isclose(model.missing_share[3], 0.1)
+    assert [site["missing"] for site in model.facts["sites"]] == [0.0, round(8 / b.size, 4)]
+    told = str(data_notes(model))
+    assert "10.0%" in told
+    assert ("EM for a Gaussian" in told) == (missing == "em")
+    assert "2.5%" in str(sites(model))
+    scores = model.transform(b)
+    assert np.isfinite(scores).all()
+
+
+def test_a_sites_own_figures_are_of_transformed_rows(tmp_path):
+    write(tmp_path / "a.csv", np.exp(make_rows(40, 1)))
+    write(tmp_path / "b.csv", np.exp(make_rows(40, 2)))
+    files = (f"{tmp_path}/a.csv", f"{tmp_path}/b.csv")
+    model = fit_files(FitSettings(files=files, nonzero=3, path=False, show_sites=True, transform=("normal",)))
+    shares = [site["explained"] for site in model.facts["sites"]]
+    assert abs(np.mean(shares) - model.captured_ratio) < 0.05

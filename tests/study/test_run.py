@@ -325,6 +325,24 @@ def test_masked_sites_agree_on_quantiles_and_on_the_features_that_vary_most(tmp_
         study(epsilon=1.0, transform=("normal",)).check()
 
 
+def test_em_for_missing_values_is_for_studies_without_masks(tmp_path):
+    for more in ({"masked": True}, {"epsilon": 1.0}):
+        with pytest.raises(ValueError, match="missing = em is not for studies with masks or noise"):
+            study(missing="em", **more).check()
+    whole = pd.DataFrame(table(), columns=NAMES)
+    whole = whole.mask(np.random.default_rng(0).random(whole.shape) < 0.1)
+    for name, part in zip(SITES, (whole[:25], whole[25:50], whole[50:]), strict=True):
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    files = tuple(str(tmp_path / f"{name}.csv") for name in SITES)
+    settings = study(missing="em", masked=False, max_missing=0.5)
+    folder = make_simulation(tmp_path / "trial", settings, FitSettings(files=files))
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    here = ExactSPCA(2, n_nonzero=3, scale=True, missing="em", max_missing=0.5).fit(whole.to_numpy())
+    assert np.allclose(model.components, here.components_, atol=1e-8)
+    assert np.allclose(model.transform(whole.to_numpy()), here.transform(whole.to_numpy()), atol=1e-6)
+    assert "the differences between rounds tell of the rows" in " ".join(in_words(folder.agreement(), "north"))
+
+
 def test_a_site_whose_covariates_are_not_as_agreed_tells_its_owner_alone(tmp_path, caplog):
     folder, _ = adjusted_study(tmp_path, adjust=("sex",), levels={"sex": ("F", "X")})
     with pytest.raises(FederationError, match="covariates or weights are not as the study needs") as caught:

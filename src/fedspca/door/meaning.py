@@ -35,6 +35,9 @@ Kept = Mapping[str, NDArray[Any]]
 CONSENSUS = AVERAGED | {"curvature"}  # not sums over rows: even under masks they reveal single sites
 FRAMES = "study:frames"
 MEANS = "study:means"
+GAP_MOMENTS = "gap_moments"
+GAPS_ASKED = "study:gaps"  # rounds of EM
+MOST_GAPS = 60
 ERRORS_ASKED = "row errors asked"  # in this run
 UNITS = "study:units"  # the joint figures with which sites compared theirs
 SUBSPACES = "study:subspaces"  # the subspaces for which row errors were released
@@ -65,6 +68,7 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
         or _permutations_objection(query, kept)
         or _between_objection(agreement, query)
         or _units_objection(agreement, query, kept)
+        or _gaps_objection(agreement, query, kept)
         or _directions_objection(query)
         or preparation_objection(agreement, query, kept)
         or _frame_objection(agreement, query, kept)
@@ -74,6 +78,8 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
 def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
     """Return what later questions are compared with, including this question."""
     changed = remembered_preparation(query, kept) | _about(query, kept)
+    if query.name == GAP_MOMENTS:
+        changed[GAPS_ASKED] = np.array([1 + int(kept.get(GAPS_ASKED, np.zeros(1))[0])])
     if query.name == "permuted_gram":
         changed[PERMUTED] = np.array([_permuted(query, kept)])
     if query.name == "row_errors":
@@ -85,7 +91,7 @@ def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
 
 def _about(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
     """Return the means, the joint figures or the frame that a question contains, beside those before."""
-    if "mean" not in query.arrays:
+    if "mean" not in query.arrays or query.name == GAP_MOMENTS:
         return {}
     mean = query.arrays["mean"]
     if query.name in ABOUT_MEANS:
@@ -206,6 +212,19 @@ def _permuted(query: Query, kept: Kept) -> int:
     return int(kept.get(PERMUTED, np.zeros(1))[0]) + int(query.scalars["permutations"])
 
 
+def _gaps_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
+    """Refuse EM under masks, in a study without it, or for more rounds than it needs."""
+    if query.name != GAP_MOMENTS:
+        return None
+    if agreement.masked:
+        return "under masks, rounds of EM tell of the rows that lack values."
+    if agreement.fit.get("missing") != "em":
+        return "the study that the owner approved takes missing values at the mean."
+    if int(kept.get(GAPS_ASKED, np.zeros(1))[0]) >= MOST_GAPS * most_frames(agreement):
+        return f"EM for missing values takes {MOST_GAPS} rounds at most."
+    return None
+
+
 def _directions_objection(query: Query) -> str | None:
     for name in ("removed", "start"):
         if name in query.arrays and (problem := not_orthonormal(name, query.arrays[name])) is not None:
@@ -221,6 +240,8 @@ def _directions_objection(query: Query) -> str | None:
 
 def _frame_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
     frames = most_frames(agreement)
+    if query.name == GAP_MOMENTS:
+        return None
     if query.name in ABOUT_MEANS:
         means = kept.get(MEANS)
         if means is not None and len(means) >= MOST_MEANS * frames and not _known(query.arrays["mean"], means):

@@ -23,6 +23,7 @@ from fedspca.site.preparation import Preparation
 from fedspca.site.site import default_names
 from fedspca.solvers.asking import about_the_mean
 from fedspca.solvers.deflation import captured_variance
+from fedspca.solvers.gaps import Completed, complete
 from fedspca.solvers.mapping import learnt_of, mapped
 from fedspca.solvers.rounds import ProgressBar, Round, Rounds
 from fedspca.solvers.standardise import Moments, standardise
@@ -46,6 +47,8 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_components: int
     scale: bool
     max_missing: float = 0.0  # a subclass may offer it as a parameter
+    missing: str = "mean"  # the same
+    _completed: Completed | None = None  # mean and covariance by EM, if missing is "em"
     max_rounds: int
     random_state: Any
     callbacks: Sequence[Callable[[Round], object]] | None
@@ -167,6 +170,11 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Check the settings, and yield the rounds of a new fit, with a progress bar if asked for."""
         self._validate_params()
         federation, history = learnt_first(checked_federation(federation))
+        self._completed = None
+        if self.missing == "em":
+            asking = Rounds(federation, (), history)
+            self._completed = complete(asking, max_missing=self.max_missing)
+            federation, history = self._completed.federation, asking.history
         rounds, bar = self._rounds(federation, history)
         try:
             yield rounds
@@ -195,7 +203,9 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         learnt = learnt_of(rounds)
         self.feature_map_ = None if learnt is None else learnt.seen
         self.feature_map_error_ = 0.0 if learnt is None else learnt.error
-        self.missing_share_ = moments.missing
+        done = self._completed
+        self.missing_share_ = moments.missing if done is None else done.missing
+        self.gap_model_ = None if done is None else done.model
         self.n_samples_ = moments.n_rows
         self.preparation_ = preparation_of(rounds)
         self.adjustment_ = moments.adjustment
@@ -324,6 +334,8 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rows = transformed_rows("rows", rows, self.preparation_.transform)
         if self.feature_map_ is not None:
             rows = np.concatenate([self.feature_map_(dense) for dense in dense_parts(rows)])
+        if self.gap_model_ is not None:
+            return np.concatenate([self.gap_model_.filled(dense) for dense in dense_parts(rows)])
         return filled(rows, self.mean_).astype(rows.dtype, copy=False) if self.max_missing > 0 else rows
 
     def _new_dask_rows(self, X: Any) -> Any:

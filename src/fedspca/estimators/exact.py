@@ -92,7 +92,12 @@ class ExactSPCA(FederatedSparsePCA):
     scale : bool, default=False
         Divide features by their joint standard deviation (ddof = 1).
     max_missing : float, default=0.0
-        The largest share of missing values (NaN) that a feature may have over all sites. The joint mean replaces them.
+        The largest share of missing values (NaN) that a feature may have over all sites. By default, the
+        joint mean replaces them.
+    missing : {"mean", "em"}, default="mean"
+        What missing values count as. With "em" they count as what the other values of their row make one expect under a
+        Gaussian, whose mean and covariance are found by EM, by one sum over the sites a round. The components are then
+        those of this covariance, and nothing more is asked.
     n_starts : int, default=12
         How many random rotations of the leading subspace each search starts from, in addition to PCA, varimax and
         continuation (more than two components only). They need no round.
@@ -207,6 +212,7 @@ class ExactSPCA(FederatedSparsePCA):
         "orthogonal": ["boolean"],
         "scale": ["boolean"],
         "max_missing": [Interval(Real, 0, 1, closed="both")],
+        "missing": [StrOptions({"mean", "em"})],
         "n_starts": [Interval(Integral, 0, None, closed="left")],
         "precision": [StrOptions({"float64", "float32"})],
         "search": [StrOptions({"auto", "thorough", "products"})],
@@ -230,6 +236,7 @@ class ExactSPCA(FederatedSparsePCA):
         orthogonal: bool = True,
         scale: bool = False,
         max_missing: float = 0.0,
+        missing: Literal["mean", "em"] = "mean",
         n_starts: int = 12,
         precision: Literal["float64", "float32"] = "float64",
         search: Literal["auto", "thorough", "products"] = "auto",
@@ -249,6 +256,7 @@ class ExactSPCA(FederatedSparsePCA):
         self.orthogonal = orthogonal
         self.scale = scale
         self.max_missing = max_missing
+        self.missing = missing
         self.n_starts = n_starts
         self.precision = precision
         self.search = search
@@ -438,6 +446,11 @@ class ExactSPCA(FederatedSparsePCA):
 
     def _validate_params(self) -> None:
         super()._validate_params()
+        auto = self._auto("n_components") or self._auto("n_nonzero")
+        if self.missing == "em" and (self.folds is not None or auto):
+            raise ValueError(
+                "missing='em' makes one covariance of all rows: it takes no folds, and numbers instead of auto."
+            )
         if self.folds is not None and (self.folds < 4 or self.folds % 2):
             raise ValueError(
                 "The 'folds' parameter of ExactSPCA must be an even number of at least 4, since half samples are made "
@@ -502,6 +515,7 @@ class ExactSPCA(FederatedSparsePCA):
             "orthogonal",
             "scale",
             "max_missing",
+            "missing",
             "n_starts",
             "precision",
             "search",

@@ -11,6 +11,7 @@ from fedspca.federation.base import Aggregate, FederationError
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
 from fedspca.site.errors import InvalidData
+from fedspca.site.preparation import PLAIN, Preparation
 from fedspca.site.queries import QUERIES
 from fedspca.site.question import Query, SiteData
 from fedspca.site.site import default_names
@@ -35,14 +36,30 @@ class CovarianceFederation:
         The number of rows behind it. None counts as two: sums of squares then equal the covariance.
     feature_names : sequence of str, optional
         The features' names; by default those of a DataFrame, or ``x0``, ``x1``, …
+    mean : ndarray of shape (d,), optional
+        The features' means, if they are known; by default zero.
+    n_sites : int, default=1
+        How many sites the covariance is of.
+    preparation : Preparation, optional
+        How the rows behind it were prepared.
     """
 
     def __init__(
-        self, covariance: Any, n_samples: int | None = None, feature_names: Iterable[object] | None = None
+        self,
+        covariance: Any,
+        n_samples: int | None = None,
+        feature_names: Iterable[object] | None = None,
+        *,
+        mean: Array | None = None,
+        n_sites: int = 1,
+        preparation: Preparation = PLAIN,
     ) -> None:
         names = feature_names if feature_names is not None else getattr(covariance, "columns", None)
         matrix = checked_covariance(covariance)
         self.covariance = matrix
+        self.mean = np.zeros(len(matrix)) if mean is None else mean
+        self.n_sites = n_sites
+        self.preparation = preparation
         self.n_samples = 2 if n_samples is None else int(n_samples)
         if self.n_samples < 2:
             raise InvalidData(f"A covariance is of two rows or more. Got n_samples={n_samples} instead.")
@@ -51,11 +68,6 @@ class CovarianceFederation:
             raise InvalidData(f"{len(self.feature_names)} names were given for a matrix of {len(matrix)} features.")
         if len(set(self.feature_names)) != len(matrix):
             raise InvalidData("The names of the features must be different.")
-
-    @property
-    def n_sites(self) -> int:
-        """The matrix counts as one site's."""
-        return 1
 
     @property
     def local(self) -> bool:
@@ -71,8 +83,10 @@ class CovarianceFederation:
         if query.folds:
             raise FederationError("Folds need rows, and there is only a covariance: leave folds out.")
         d, n = len(self.covariance), float(self.n_samples)
+        if "mean" in query.arrays:  # below, the rows' own mean is zero
+            query = Query(query.name, {**query.arrays, "mean": query.arrays["mean"] - self.mean}, query.scalars)
         if query.name == "moments":
-            terms = {"rows": np.array(n), "counts": np.full(d, n), "sums": np.zeros(d)}
+            terms = {"rows": np.array(n), "counts": np.full(d, n), "sums": n * self.mean}
         elif query.name == "deviations":
             mean = query.arrays["mean"]
             squares = (n - 1.0) * self.covariance.diagonal() + n * mean**2
@@ -84,7 +98,7 @@ class CovarianceFederation:
             _, terms = QUERIES[query.name].answer(_Data(self.covariance, n), None, query)
         else:
             raise FederationError(f"{query.name!r} needs rows, and there is only a covariance: use ExactSPCA.")
-        return Aggregate({name: np.asarray(term, np.float64) for name, term in terms.items()}, 1, 0, 0)
+        return Aggregate({name: np.asarray(term, np.float64) for name, term in terms.items()}, self.n_sites, 0, 0)
 
     def _row_errors(self, query: Query) -> dict[str, Array]:
         """Σe and Σe² of squared reconstruction errors, as expected for Gaussian rows with this covariance."""

@@ -74,7 +74,7 @@ def judge(
             "mean": mean,
             "variance": max(errors.number("squares") / n / fitted.weight_factor_ - mean**2, 0.0),
         },
-        "sites": [figure for site in sites if (figure := _shown_alone(site, frame, basis)) is not None],
+        "sites": [figure for site in sites if (figure := _shown_alone(site, frame, basis, fitted)) is not None],
     }
     if fitted.covariate_variance_:
         facts["covariate_variance"] = dict(fitted.covariate_variance_)
@@ -121,22 +121,27 @@ def _with_scores(product: Array, captured: Array, fitted: FederatedSparsePCA) ->
         or fitted.weight_factor_ != 1
     ):
         return []  # the spread of what is left of a feature is not known
-    counts = np.maximum(fitted.n_samples_ * (1 - fitted.missing_share_) - 1, 0)
+    gone = fitted.missing_share_ if fitted.gap_model_ is None else 0.0  # EM gives the variance of all rows
+    counts = np.maximum(fitted.n_samples_ * (1 - gone) - 1, 0)
     squares = fitted.spread_**2 * counts / fitted.scale_**2
     length = np.sqrt(np.maximum(squares[:, None] * np.diag(captured)[None, :], 0.0))
     values = np.divide(product, length, out=np.zeros_like(product), where=length > 0)
     return [[round(float(value), DIGITS) for value in column] for column in np.clip(values, -1, 1).T]
 
 
-def _shown_alone(site: Site, frame: Frame, basis: Array) -> dict[str, Any] | None:
+def _shown_alone(site: Site, frame: Frame, basis: Array, fitted: FederatedSparsePCA) -> dict[str, Any] | None:
     """Return how well the joint components fit one site, or None if its policy keeps that to itself."""
+    seen, about = {} if fitted.feature_map_ is None else fitted.feature_map_.arrays, about_the_mean(frame)
     try:
-        captured = site.answer_alone(Query("captured_variance", {**frame_arrays(frame), "directions": basis}))
-        squares = site.answer_alone(about_the_mean(frame))["squares"]
+        captured = site.answer_alone(Query("captured_variance", {**frame_arrays(frame), "directions": basis, **seen}))
+        squares = site.answer_alone(Query(about.name, {**about.arrays, **seen}))["squares"]
         counted = "moments" if site.preparation.counts_rows else "weighted_moments"
-        rows = site.answer_alone(Query(counted))["rows"]
+        answer = site.answer_alone(Query(counted))
     except SiteRefusal:
         return None
+    rows = answer["rows"]
+    there = answer["counts"] / rows if counted == "moments" else answer["weights"] / answer["used"]
+    gone = round(float(1 - there.mean()), DIGITS)
     total = float(np.sum(squares / frame.scale**2))
     share = float(np.trace(captured["captured"])) / total if total > 0 else 0.0
-    return {"name": site.name, "rows": int(rows), "explained": share}
+    return {"name": site.name, "rows": int(rows), "explained": share, "missing": gone}

@@ -163,9 +163,12 @@ def fitted_model(
         Further facts to keep with the model.
     """
     gram = fit_from(estimator, federation, earlier)
-    federation = through(federation, estimator.feature_map_)
+    completed = estimator._completed
+    federation = through(federation, estimator.feature_map_) if completed is None else completed.federation
     asking = Rounds(federation)
-    judgement = judge(asking, sites, estimator, gram=gram, between=settings.between_sites, units=units)
+    between = settings.between_sites and completed is None  # a covariance in place of the rows knows no sites
+    units = units and completed is None
+    judgement = judge(asking, sites, estimator, gram=gram, between=between, units=units)
     followed = settings.path and settings.solver == "exact"
     settled = replace(settings, components=estimator.n_components_)
     path = follow_path(settled, asking, default_grid(len(federation.feature_names))) if followed else None

@@ -122,6 +122,12 @@ class SolverSettings:
         "The largest share of missing values that a feature may have; they count as the joint mean. In Python: 0.",
         0.2,
     )
+    missing: str | None = setting(
+        "fit",
+        "What missing values count as: mean (the joint mean), or em (what the row's other values make expect) (exact).",
+        example='"em"',
+        choices=("mean", "em"),
+    )
     search: str | None = setting(
         "fit",
         "Ask for the whole covariance in one sum: auto, thorough (always) or products (never) (exact).",

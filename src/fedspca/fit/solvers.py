@@ -33,6 +33,7 @@ SOLVERS: Mapping[str, Solver] = {
         ExactSPCA,
         {
             **SHARED,
+            "missing": "missing",
             "nonzero": "n_nonzero",
             "variance_kept": "variance_kept",
             "lam": "lam",

@@ -88,7 +88,7 @@ class PAST(Literature):
         self.components_ = np.linalg.qr(w)[0].T
         self.mean_, self.scale_ = np.zeros(d), np.ones(d)
         self.preparation_, self.adjustment_, self.reference_ = Preparation(), None, None
-        self.feature_map_ = None
+        self.feature_map_, self.gap_model_ = None, None
         self.n_components_ = r
         return self
 

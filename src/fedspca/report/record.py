@@ -13,6 +13,7 @@ from fedspca.report.markup import Markup, join, tag
 from fedspca.report.sections import figure, table
 from fedspca.site import QUERIES
 
+MOST_GAPS = 20  # features that are listed with their share of missing values
 MEASURES = {
     "objective above its last value (relative)": "the objective, how far it was above where it ended",
     "primal residual": "primal residual, how far the sites are from consensus",
@@ -107,8 +108,21 @@ def data_notes(model: SparsePCAModel) -> Markup:
     gaps = int(np.count_nonzero(model.missing_share))
     if not gaps:
         return join(*told, tag("p", "No value is missing."))
-    missing = f"{words.count(gaps, 'feature')} had missing values. They were replaced by the joint mean of the feature."
-    return join(*told, tag("p", missing))
+    filled = "They count as the joint mean of the feature."
+    if model.gap_model is not None:
+        filled = "They count as what the other values of their row make expect (EM for a Gaussian)."
+    missing = f"{words.count(gaps, 'feature')} had missing values. {filled}"
+    return join(*told, tag("p", missing), _missing_by_feature(model))
+
+
+def _missing_by_feature(model: SparsePCAModel) -> Markup:
+    """List the features with the largest shares of missing values."""
+    order = [j for j in np.argsort(-model.missing_share, kind="stable") if model.missing_share[j] > 0]
+    rows = [
+        (model.feature_names[j], (float(model.missing_share[j]), f"{model.missing_share[j]:.1%}"))
+        for j in order[:MOST_GAPS]
+    ]
+    return table("Missing values", (("Feature", False), ("Share of rows", True)), rows)
 
 
 def reproduction(model: SparsePCAModel) -> Markup:

@@ -216,10 +216,17 @@ def sites(model: SparsePCAModel) -> Markup:
         f"is all sites together, {model.captured_ratio:.1%}. A site far below it is explained badly."
     )
     label = "Variance captured at each site. " + "; ".join(f"{s['name']}: {s['explained']:.1%}" for s in shown[:20])
+    gaps = any(site.get("missing") for site in shown)
     rows = [
-        (site["name"], (site["rows"], f"{site['rows']:,}"), (site["explained"], f"{site['explained']:.1%}"))
+        (
+            site["name"],
+            (site["rows"], f"{site['rows']:,}"),
+            (site["explained"], f"{site['explained']:.1%}"),
+            *(((site.get("missing", 0.0), f"{site.get('missing', 0.0):.1%}"),) if gaps else ()),
+        )
         for site in shown
     ]
-    listed = table("Sites", (("Site", False), ("Rows", True), ("Captured", True)), rows)
+    heads = (("Site", False), ("Rows", True), ("Captured", True), *((("Missing", True),) if gaps else ()))
+    listed = table("Sites", heads, rows)
     both = tag("div", figure(plot_sites(model, palette=PAGE), label, caption, "sites"), listed, class_="side")
     return tag("div", both, kept if hidden else None)

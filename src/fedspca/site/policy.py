@@ -7,7 +7,7 @@ from fedspca.dp.ledger import DELTA
 from fedspca.site.errors import SiteRefusal
 
 GRAM = "gram"
-COVARIANCES = (GRAM, "permuted_gram")  # questions that are answered with a whole covariance
+COVARIANCES = (GRAM, "permuted_gram", "gap_moments")  # questions that are answered with a whole covariance
 MAX_FOLDS = 20
 MAX_GRAM_FEATURES = 4096  # the upper triangle of such a covariance takes 67 MB
 

@@ -34,6 +34,7 @@ from fedspca.dp.noise import (
     packed,
 )
 from fedspca.linalg.beside import Adjustment, Reference
+from fedspca.linalg.gaps import GapModel
 from fedspca.linalg.line_search import LineSearch
 from fedspca.linalg.operators import (
     COLUMNS_OF_CONSENSUS,
@@ -194,6 +195,14 @@ def harmonised(data: SiteData, state: State, query: Query) -> tuple[State, Terms
     frame, _ = _about(data, query)
     offsets, squares = deviations_from(data.rows, frame.mean, beside=data.beside, adjustment=frame.adjustment)
     return state, {"offsets": offsets / frame.scale, "squares": squares / frame.scale**2}
+
+
+def gap_moments(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """ΣE[a] and ΣE[aaᵀ] of standardised rows, missing values as a Gaussian expects them: one step of EM."""
+    arrays = query.arrays
+    model = GapModel(arrays["mean"], arrays["scale"], arrays["loadings"], arrays["noise"])
+    sums, gram = model.moments(data.rows)
+    return state, {"sums": sums, "gram": np.asarray(pack(gram), dtype=np.float64)}
 
 
 def counts_below(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
@@ -521,6 +530,13 @@ _QUERIES: Mapping[str, Question] = {
         terms={"offsets": ("d",), "squares": ("d",)},
         arrays={"mean": ("d",), **REFERENCE},
         optional=ADJUSTMENT,
+    ),
+    "gap_moments": Question(
+        gap_moments,
+        "the mean and the whole covariance (times n) with missing values as the Gaussian so far expects them, again in "
+        "every round: the differences between rounds tell of the rows that have missing values",
+        terms={"sums": ("d",), "gram": ("packed",)},
+        arrays={"mean": ("d",), "scale": ("d",), "loadings": ("d", "q"), "noise": ("one",)},
     ),
     "counts_below": Question(
         counts_below,

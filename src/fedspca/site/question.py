@@ -38,7 +38,7 @@ Shape: TypeAlias = tuple[str, ...]
 
 LARGEST, SMALLEST = 1e30, 1e-30  # of the numbers in a question; their squares and short products do not overflow
 BESIDE = frozenset(
-    {"removed", "coefficients", "edges", "knots", "images"}
+    {"removed", "coefficients", "edges", "knots", "images", "loadings"}
 )  # matrices of a question that are not directions
 ORTHONORMAL = 1e-6  # tolerance; the solvers' directions are orthonormal to about ten digits
 MOST_EDGES = 128  # the most edges of one question at which values are counted

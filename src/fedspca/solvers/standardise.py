@@ -110,7 +110,7 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
     first = first_sums(federation, preparation)
     n, used, counts, factor = first.n_rows, first.used, first.counts, first.factor
     missing = 1.0 - counts / used
-    _check_missing(federation.feature_names, counts, missing, max_missing)
+    check_missing(federation.feature_names, counts, missing, max_missing)
     mean = first.sums / counts
     second = federation.sum(Query("deviations", {"mean": mean}))
     # the rounding error of the mean (n roundings of the sum) is removed from both
@@ -243,7 +243,7 @@ def _tell_constant(names: tuple[str, ...], constant: NDArray[np.bool_]) -> None:
         )
 
 
-def _check_missing(names: tuple[str, ...], counts: Array, missing: Array, most: float) -> None:
+def check_missing(names: tuple[str, ...], counts: Array, missing: Array, most: float) -> None:
     """Raise :class:`InvalidData` that names the features which lack too many values, or all of them."""
     refused = np.flatnonzero((missing > most) | (counts == 0))
     if not len(refused):

@@ -131,6 +131,12 @@ class StudySettings(SolverSettings):
         """Refuse what masks cannot hide, unless the coordinator requests it explicitly, so that owners can read it."""
         from fedspca.door.agreement import BETWEEN_AT_LEAST
 
+        if self.missing == "em" and (self.masked or self.epsilon is not None):
+            raise ValueError(
+                "missing = em is not for studies with masks or noise: every round is a covariance again, and the "
+                "differences between rounds tell of the few rows that lack a value. Take missing values at the mean, "
+                "or fill them in at each site before the study."
+            )
         if not self.masked or self.epsilon is not None:
             return
         if self.solver in CONSENSUS and not self.consensus_under_masks:
@@ -188,14 +194,16 @@ class StudySettings(SolverSettings):
 
         weighted = self.weight is not None or self.site_weight != "rows"
         joint = Preparation(transform=tuple(self.transform)).joint
+        changed = unusual(self.fit_settings()) or joint is not None or self.missing == "em"
         return {
             *(COVARIATES if self.adjust else ()),
             *(WITHIN if self.protect else ()),
             *(("counts_below",) if joint is not None and joint[0] != "pearson" else ()),
+            *(("gap_moments",) if self.missing == "em" else ()),
             *(COMBAT if self.centre == "combat" else ()),
             *(("weighted_moments",) if weighted else ()),
             *(("between_sites",) if self.between_sites else ()),
-            *((ODD_UNITS,) if self.units and joint is None and not unusual(self.fit_settings()) else ()),
+            *((ODD_UNITS,) if self.units and not changed else ()),
         }
 
     def _most_components(self) -> int:

@@ -1,0 +1,121 @@
+"""EM for the covariance of rows with missing values, by sums over the sites.
+
+Each round tells the sites the Gaussian so far; each site answers with the sums of what it expects of its rows and of
+their products. One sum is one step of EM on the pooled rows. At the end the covariance stands for the rows: the
+components are found from it, and nothing more is asked.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca._callers import warn_caller
+from fedspca.federation.base import Federation, preparation_of
+from fedspca.federation.covariance import CovarianceFederation
+from fedspca.linalg.gaps import GapModel, refitted
+from fedspca.linalg.symmetric import unpack
+from fedspca.site.errors import InvalidData
+from fedspca.site.preparation import Preparation
+from fedspca.site.question import Query
+from fedspca.solvers.standardise import check_missing
+
+Array = NDArray[np.float64]
+
+RANK = 10  # of the Gaussian, at most; the covariance itself has full rank
+SETTLED = 1e-3  # the relative change of the covariance at which EM ends; what gaps cost is far larger
+MOST_STEPS = 60
+
+
+class GapWarning(UserWarning):
+    """EM for missing values did not settle."""
+
+
+@dataclass(frozen=True, eq=False)
+class Completed:
+    """Mean and covariance of rows with missing values.
+
+    Attributes
+    ----------
+    model : GapModel
+        What is expected of missing values.
+    covariance : ndarray of shape (d, d)
+        The covariance (over n − 1), in the units of the features.
+    n_rows, n_sites : int
+        How many rows and sites there are.
+    feature_names : tuple of str
+        The features.
+    missing : ndarray of shape (d,)
+        The share of rows in which each feature's value is missing.
+    preparation : Preparation
+        How the rows were prepared: at most transformed, each by itself.
+    """
+
+    model: GapModel
+    covariance: Array
+    n_rows: int
+    n_sites: int
+    feature_names: tuple[str, ...]
+    missing: Array
+    preparation: Preparation
+
+    @property
+    def federation(self) -> CovarianceFederation:
+        """The covariance in place of the rows."""
+        return CovarianceFederation(
+            self.covariance,
+            self.n_rows,
+            self.feature_names,
+            mean=self.model.mean,
+            n_sites=self.n_sites,
+            preparation=self.preparation,
+        )
+
+
+def complete(federation: Federation, *, max_missing: float) -> Completed:
+    """Estimate mean and covariance by EM, until the covariance settles.
+
+    Parameters
+    ----------
+    federation : Federation
+        The sites.
+    max_missing : float
+        The largest share of missing values that a feature may have.
+    """
+    preparation = preparation_of(federation)
+    if not preparation.plain:
+        raise InvalidData(
+            "missing='em' is for rows as they are. Leave out covariates, weights, the sites' own means, and transforms "
+            "that need all sites; or take missing values at the mean (missing='mean')."
+        )
+    names, model, n, missing = _begin(federation, max_missing)
+    before: Array | None = None
+    for _ in range(MOST_STEPS):
+        answer = federation.sum(Query("gap_moments", model.arrays))
+        model, s = refitted(model, answer["sums"], unpack(answer["gram"]), n)
+        if before is not None and np.linalg.norm(s - before) <= SETTLED * np.linalg.norm(s):
+            break
+        before = s
+    else:
+        warn_caller(f"EM for missing values did not settle in {MOST_STEPS} rounds: few rows, or many gaps.", GapWarning)
+    covariance = s * np.outer(model.scale, model.scale) * n / (n - 1)
+    return Completed(model, covariance, n, federation.n_sites, names, missing, preparation)
+
+
+def _begin(federation: Federation, max_missing: float) -> tuple[tuple[str, ...], GapModel, int, Array]:
+    """Begin at the mean and spread of the values that are there, without correlation."""
+    names = federation.feature_names
+    if len(names) < 2:
+        raise InvalidData("missing='em' predicts a feature from the others, and there is one. Use missing='mean'.")
+    first = federation.sum(Query("moments"))
+    n = round(first.number("rows"))
+    if n < 2:
+        raise InvalidData(f"Found array with {n} sample(s): variance needs two or more rows.")
+    missing = 1.0 - first["counts"] / n
+    check_missing(names, first["counts"], missing, max_missing)
+    mean = first["sums"] / first["counts"]
+    second = federation.sum(Query("deviations", {"mean": mean}))
+    squares = np.maximum(second["squares"] / first["counts"], 0.0)
+    scale = np.where(squares > (2 * np.finfo(float).eps * np.abs(mean)) ** 2, np.sqrt(squares), 1.0)
+    loadings = np.zeros((len(names), min(RANK, len(names) - 1)))
+    return names, GapModel(mean, scale, loadings, np.ones(1)), n, missing
