@@ -44,8 +44,9 @@ class FSSPCA(ConsensusSparsePCA):
         A common start from a few block power rounds, or random ones at each site as in the paper, or given components.
     line_search : {"armijo", "wolfe"}, default="armijo"
         The condition that a step size must satisfy: Armijo's, or the strong Wolfe conditions.
-    direction : {"steepest", "conjugate"}, default="steepest"
-        Steepest descent as in the paper, or conjugate gradients as in Tan et al. (2019).
+    direction : {"steepest", "conjugate", "newton"}, default="steepest"
+        Steepest descent as in the paper, conjugate gradients as in Tan et al. (2019), or Newton's method, which solves
+        a local problem to its minimum in the least time.
     retraction : {"qr", "polar"}, default="qr"
         How a step returns to the manifold.
     local_steps : int, default=5
@@ -101,7 +102,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         "lam2": [NON_NEGATIVE, "array-like"],
         "mu": [POSITIVE],
         "line_search": [StrOptions({"armijo", "wolfe"})],
-        "direction": [StrOptions({"steepest", "conjugate"})],
+        "direction": [StrOptions({"steepest", "conjugate", "newton"})],
         "retraction": [StrOptions({"qr", "polar"})],
         "local_steps": [AT_LEAST_ONE],
         "local_tol": [POSITIVE],
@@ -120,7 +121,7 @@ n_samples_, stop_reason_, rho_, constant_features_
         adaptive_rho: bool | None = None,
         init: Any = "warm",
         line_search: Literal["armijo", "wolfe"] = "armijo",
-        direction: Literal["steepest", "conjugate"] = "steepest",
+        direction: Literal["steepest", "conjugate", "newton"] = "steepest",
         retraction: Literal["qr", "polar"] = "qr",
         local_steps: int = 5,
         local_tol: float = 0.05,

@@ -3,6 +3,9 @@
 The paper (Ciou, Chen, Tseng and Lee) uses ρ = 1000, random starts, local problems solved to their minimum with steps
 that satisfy the strong Wolfe conditions, μ = 10⁻³, deflation on the generalised Stiefel manifold, FASPCA's loadings one
 at a time, and a Q factor at the end. It states no stopping rule, so the estimator's own rounds and tolerance apply.
+
+The paper walks down the negative gradient and does not say how far. On its own data that takes more than 1000 steps in
+every second round, so the preset walks by Newton's method, which ends at a minimum after some forty.
 """
 
 from collections.abc import Mapping
@@ -13,7 +16,7 @@ SOLVED: Mapping[str, Any] = {"local_steps": 1000, "local_tol": 1e-8}  # each rou
 WORKER: Mapping[str, Any] = {
     "mu": 1e-3,
     "line_search": "wolfe",
-    "direction": "steepest",
+    "direction": "newton",
     "retraction": "qr",
     "local_start": "last",
     **SOLVED,

@@ -73,4 +73,4 @@ def tasks(*, quick: bool) -> list[Task]:
     """All runs of the experiment; a quick run has few rounds."""
     rounds = 3 if quick else ROUNDS
     swings = [Task(NAME, swing_run, {"lam1": lam1, "n_sites": 1, "rounds": rounds}, 20.0) for lam1 in (0, 10)]
-    return [*swings, Task(NAME, chaos_run, {"n_sites": 3, "rounds": rounds}, 60.0)]
+    return [*swings, *(Task(NAME, chaos_run, {"n_sites": k, "rounds": rounds}, 20.0 * k) for k in (3, 10))]

@@ -45,7 +45,7 @@ class StabilizedADMM(FSSPCA):
     block_sizes = None
     adaptive_rho = None
     line_search: Literal["armijo", "wolfe"] = "armijo"
-    direction: Literal["steepest", "conjugate"] = "conjugate"
+    direction: Literal["steepest", "conjugate", "newton"] = "conjugate"
     retraction: Literal["qr", "polar"] = "qr"
     local_start: Literal["last", "random"] = "last"
     deflation: Literal["orthogonal", "generalized", "literal"] = "orthogonal"

@@ -54,8 +54,6 @@ from fedspca.linalg.symmetric import pack
 from fedspca.linalg.units import unit_factors
 from fedspca.site.consensus import (
     ConsensusState,
-    Descent,
-    ReconstructionProblem,
     begin,
     consensus_terms,
     dual_step,
@@ -63,6 +61,7 @@ from fedspca.site.consensus import (
     fsspca_update,
     restarted,
 )
+from fedspca.site.descent import Descent, Direction, ReconstructionProblem
 from fedspca.site.errors import InvalidQuery
 from fedspca.site.question import Query, Question, Shape, SiteData, State, Terms
 
@@ -351,10 +350,10 @@ def fsspca_step(data: SiteData, state: State, query: Query) -> tuple[State, Term
     how = Descent(
         steps=int(query.scalars["steps"]),
         tol=float(query.scalars["tol"]),
-        search=cast("LineSearch", query.scalars["search"]),  # both were checked with the question's form
+        search=cast("LineSearch", query.scalars["search"]),  # these words were checked with the question's form
         retraction=cast("Retraction", query.scalars["retraction"]),
         stay_in_complement=query.scalars["deflation"] == "orthogonal",
-        conjugate=query.scalars["direction"] == "conjugate",
+        direction=cast("Direction", query.scalars["direction"]),
     )
     orthonormal = not before.frame.removed.shape[1]
     problem = ReconstructionProblem(before.u, z, rho, query.arrays["lam1"], mu, orthonormal)
@@ -640,7 +639,7 @@ _QUERIES: Mapping[str, Question] = {
             "search": frozenset({"armijo", "wolfe"}),
             "retraction": frozenset({"qr", "polar"}),
             "begin": frozenset({"last", "random"}),
-            "direction": frozenset({"steepest", "conjugate"}),
+            "direction": frozenset({"steepest", "conjugate", "newton"}),
         },
         averaged=True,
     ),

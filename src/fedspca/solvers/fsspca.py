@@ -24,7 +24,7 @@ class LocalDescent:
     search: LineSearch
     retraction: Retraction
     begin: Literal["last", "random"]
-    direction: Literal["steepest", "conjugate"]
+    direction: Literal["steepest", "conjugate", "newton"]
 
 
 def fsspca(
