@@ -134,7 +134,7 @@ def solved(a, w, u, z, lam1, rho, mu):
 
 
 def test_each_update_of_the_presets_fsspca_is_the_printed_one(rows):
-    """From the site's own w, u and z: over many rounds two solvers part, since errors grow."""
+    """From the site's own w, u and z: over many rounds two solvers may end in other minima of a local problem."""
     parts, lam1, lam2, rho = parts_of(rows, 3), 5.0, 20.0, 1000.0
     federation = Watched(parts)
     with pytest.warns(ConvergenceWarning):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedspca.experiments.methods import SETTINGS, Setting, fit, model, pca
 from fedspca.experiments.runner import QUICK_ROUNDS, Record, Task, thinned
-from fedspca.experiments.synthetic import N_ROWS, iid_synthetic
+from fedspca.experiments.synthetic import iid_synthetic
 from fedspca.experiments.watch import SimulatedFederation
 from fedspca.metrics import recovery_error
 
@@ -18,7 +18,6 @@ AGREEMENT_PENALTIES: dict[str, dict[str, Any]] = {"FSSPCA": {"lam1": 50, "lam2":
 FSSPCA_GRID = (10, 20, 30, 40, 50)  # λ1, with λ2 = 300
 FASPCA_GRID = (50, 100, 150, 200)  # λ
 SITES = (1, 3, 5, 10)
-MANY_ROWS = 1000
 
 
 def loading_errors(components: Array, truth: Array) -> list[float]:
@@ -45,26 +44,19 @@ def alignment_run(method: str, setting: Setting, seed: int, rounds: int | None =
 
 
 def recovery_run(
-    method: str,
-    setting: Setting,
-    seed: int,
-    n_sites: int,
-    penalty: float,
-    n_rows: int = N_ROWS,
-    rounds: int | None = None,
+    method: str, setting: Setting, seed: int, n_sites: int, penalty: float, rounds: int | None = None
 ) -> list[Record]:
     """Recovery error of each loading and of both, at one penalty of the paper's grids."""
-    data = iid_synthetic(n_sites, n_rows=n_rows, seed=seed)
+    data = iid_synthetic(n_sites, seed=seed)
     penalties = {"lam1": penalty, "lam2": 300} if method == "FSSPCA" else {"lam": penalty}
     found = fit(model(method, setting, seed, penalties, rounds), SimulatedFederation(data.rows, data.owners))
     return [
         {
-            "what": "recovery" if n_rows == N_ROWS else "many rows",
+            "what": "recovery",
             "method": method,
             "setting": setting,
             "seed": seed,
             "n_sites": n_sites,
-            "n_rows": n_rows,
             "penalty": penalty,
             "error": recovery_error(found.components, data.truth),
             "errors": loading_errors(found.components, data.truth),
@@ -75,28 +67,19 @@ def recovery_run(
     ]
 
 
-def pca_run(seed: int, n_rows: int = N_ROWS) -> list[Record]:
+def pca_run(seed: int) -> list[Record]:
     """Recovery error of dense PCA of the pooled rows, the baseline for the penalised methods."""
-    data = iid_synthetic(1, n_rows=n_rows, seed=seed)
+    data = iid_synthetic(1, seed=seed)
     components = pca(data.rows - data.rows.mean(axis=0))
     errors = loading_errors(components, data.truth)
-    return [
-        {
-            "what": "pca",
-            "seed": seed,
-            "n_rows": n_rows,
-            "error": recovery_error(components, data.truth),
-            "errors": errors,
-        }
-    ]
+    return [{"what": "pca", "seed": seed, "error": recovery_error(components, data.truth), "errors": errors}]
 
 
 def tasks(*, quick: bool) -> list[Task]:
     """All runs of the experiment."""
     seeds, sites = (range(1), (1, 5)) if quick else (range(3), SITES)
     grids = {"FSSPCA": (10, 50) if quick else FSSPCA_GRID, "FASPCA": (50, 200) if quick else FASPCA_GRID}
-    sizes = (N_ROWS, 200 if quick else MANY_ROWS)
-    planned = [Task(NAME, pca_run, {"seed": seed, "n_rows": n}, cost=0.2) for n in sizes for seed in seeds]
+    planned = [Task(NAME, pca_run, {"seed": seed}, cost=0.2) for seed in seeds]
     for method, grid in grids.items():
         for setting in SETTINGS:
             cost = 4.0 if (method, setting) == ("FSSPCA", "paper") else 1.5
@@ -108,6 +91,4 @@ def tasks(*, quick: bool) -> list[Task]:
                     for k in sites
                     for p in grid
                 )
-                many = {**run, "n_sites": 10, "n_rows": sizes[1]}
-                planned.extend(Task(NAME, recovery_run, {**many, "penalty": p}, 2 * cost) for p in (grid[0], grid[-1]))
     return planned

@@ -49,8 +49,8 @@ So that coincidence is how we read the paper, not evidence for it. Experiment 3 
 what happens otherwise. |
 | K, where it is not stated | 10; Table I has 1, 3, 5 and 10 | λ₁ counts once a site, so FSSPCA solves another problem \
 for each K. |
-| steps of a worker's line search | strong Wolfe, until the gradient is 10⁻⁸ of the first, 1000 at most | Algorithm 1 \
-has the argmin; no number of steps is named. `FSSPCA.paper` has these settings ([notation.md](notation.md)). |
+| steps of a worker's line search | strong Wolfe, until the gradient is 10⁻⁸ of the first, along Newton's direction | Algorithm 1 \
+has the argmin; no number of steps is named, and steepest descent is not there after 1000. `FSSPCA.paper` has these settings ([notation.md](notation.md)). |
 | alignment of workers | average of absolute cosines over pairs of workers, loading by loading | As the paper \
 says. It needs each worker's loadings, which a simulation can read; a fit's own `alignment` is signed and comes from sums. |
 | reconstruction error | ‖A − Azzᵀ‖, not squared, every column centred and divided by its standard deviation | \
