@@ -283,7 +283,9 @@ class SparsePCAModel(ScoresRows, Drawable):
         if how.variable is not None:
             told.append(f"Only the {how.variable} features of the largest variance were used.")
         if how.design.terms and not how.combat:
-            shares = ", ".join(f"{term} {taken[term]:.1%}" for term in how.design.terms if term in taken)
+            apart = self.facts.get("covariate_between", {})
+            where = {term: f" ({share:.0%} of what it explains lay between sites)" for term, share in apart.items()}
+            shares = ", ".join(f"{t} {taken[t]:.1%}{where.get(t, '')}" for t in how.design.terms if t in taken)
             whole = f" Together they explain {taken['all']:.1%} of the variance; each beyond the others: {shares}."
             told.append(f"Taken out of the features: {', '.join(how.design.terms)}.{whole if taken else ''}")
         if how.centre == "site":

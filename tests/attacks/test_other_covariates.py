@@ -1,5 +1,7 @@
 """A coordinator that brings coefficients of its own choice: a study has one set, of the agreed covariates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -57,3 +59,9 @@ def test_covariances_with_covariates_are_told_about_few_means(agreement):
         kept |= remembered(query, kept)
     query = asked("covariate_moments", mean=np.full(D, 9.0), covariate_mean=np.zeros(2))
     assert "other means" in objection(agreement, query, kept)
+
+
+def test_covariates_of_three_masked_sites_are_not_told_by_site(agreement):
+    query = asked("covariates_between", covariate_mean=np.zeros(2))
+    assert "four sites or more" in objection(agreement, query, {})
+    assert objection(replace(agreement, masked=False), query, {}) is None

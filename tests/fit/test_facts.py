@@ -7,7 +7,7 @@ from fedspca.fit.facts import judge
 from fedspca.report.record import data_notes
 from fedspca.report.sections import sites
 from fedspca.solvers.rounds import Rounds
-from helpers.study_files import make_rows, write
+from helpers.study_files import NAMES, frame, make_rows, write
 
 
 def test_what_is_told_about_a_fit_is_true(tmp_path):
@@ -73,3 +73,26 @@ def test_a_sites_own_figures_are_of_transformed_rows(tmp_path):
     model = fit_files(FitSettings(files=files, nonzero=3, path=False, show_sites=True, transform=("normal",)))
     shares = [site["explained"] for site in model.facts["sites"]]
     assert abs(np.mean(shares) - model.captured_ratio) < 0.05
+
+
+def test_how_much_of_a_covariate_lay_between_sites_is_told(tmp_path):
+    rng = np.random.default_rng(0)
+    table = frame(make_rows(90))
+    table["age"] = rng.normal(50, 9, 90) + np.repeat([0, 10, 25], 30)
+    table["sex"] = rng.choice(["F", "M", "X"], 90)
+    for name in NAMES:
+        table[name] += 0.1 * table["age"] * rng.random() + 2.0 * (table["sex"] == "M") * rng.random()
+    parts = dict(zip("abc", (table[:30], table[30:60], table[60:]), strict=True))
+    for name, part in parts.items():
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    files = tuple(f"{tmp_path}/{name}.csv" for name in parts)
+    model = fit_files(FitSettings(files=files, nonzero=3, path=False, adjust=("age", "sex")))
+    lines = np.column_stack([table["age"], table["sex"] == "M", table["sex"] == "X"]) - model.covariate_mean
+    for term, at in {"age": [0], "sex": [1, 2]}.items():
+        explained = lines[:, at] @ model.coefficients[at] / model.scale
+        means = np.repeat([part.mean(axis=0) for part in np.split(explained, 3)], 30, axis=0)
+        assert np.isclose(model.facts["covariate_between"][term], np.sum(means**2) / np.sum(explained**2), rtol=1e-9)
+    assert model.facts["covariate_between"]["age"] > 0.3
+    assert "of what it explains lay between sites), sex" in model.adjusted()[0]
+    own = fit_files(FitSettings(files=files, nonzero=3, path=False, adjust=("age", "sex"), centre="site"))
+    assert max(own.facts["covariate_between"].values()) < 1e-20

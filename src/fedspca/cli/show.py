@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fedspca.model import Array, SparsePCAModel
 
 BAR = 24
-ADJUSTED = ("preparation", "covariate_variance", "between_sites")
+ADJUSTED = ("preparation", "covariate_variance", "covariate_between", "between_sites")
 NEGLIGIBLE = 1e-15  # weights below this share of the largest are rounding errors, which older models may contain
 
 

@@ -35,6 +35,7 @@ Kept = Mapping[str, NDArray[Any]]
 CONSENSUS = AVERAGED | {"curvature"}  # not sums over rows: even under masks they reveal single sites
 FRAMES = "study:frames"
 MEANS = "study:means"
+ABOUT_SITES = frozenset({"between_sites", "covariates_between"})
 GAP_MOMENTS = "gap_moments"
 GAPS_ASKED = "study:gaps"  # rounds of EM
 MOST_GAPS = 60
@@ -173,7 +174,7 @@ def _folds_objection(agreement: Agreement, query: Query) -> str | None:
 
 def _between_objection(agreement: Agreement, query: Query) -> str | None:
     """Refuse sums of squares over three masked sites: each site would learn the sum and squares of the other two."""
-    if query.name != "between_sites" or not agreement.masked or len(agreement.sites) >= BETWEEN_AT_LEAST:
+    if query.name not in ABOUT_SITES or not agreement.masked or len(agreement.sites) >= BETWEEN_AT_LEAST:
         return None
     return "under masks what lies between sites is told of four sites or more: of three, each would know the others'."
 

@@ -79,6 +79,7 @@ def judge(
     if fitted.covariate_variance_:
         facts["covariate_variance"] = dict(fitted.covariate_variance_)
     if between and federation.n_sites > 1:
+        facts |= _covariates_between(federation, fitted)
         facts["between_sites"] = shares_between(federation, fitted._fitted_moments(), scaled=bool(fitted.scale))
     if units and federation.n_sites > 1 and fitted.spread_ is not None:
         facts["odd_units"] = odd_units(federation, fitted, fitted.spread_)
@@ -99,6 +100,23 @@ def odd_units(federation: Federation, fitted: FederatedSparsePCA, spread: Array)
     answer = federation.sum(Query("odd_units", {"counts": counts, "mean": fitted.mean_, "spread": spread}))
     odd = np.rint(answer["odd"]).astype(int)
     return {str(federation.feature_names[j]): int(odd[j]) for j in np.flatnonzero(odd)}
+
+
+def _covariates_between(federation: Federation, fitted: FederatedSparsePCA) -> dict[str, Any]:
+    """Return for each covariate how much of what it explains lies between the sites' means; empty if none is."""
+    adjustment, design = fitted.adjustment_, fitted.preparation_.design
+    if adjustment is None or fitted.reference_ is not None:
+        return {}
+    answer = federation.sum(Query("covariates_between", {"covariate_mean": adjustment.mean}))
+    found = {}
+    for term in design.terms:
+        at = [j for j, line in enumerate(design.lines) if line.term == term]
+        b = adjustment.coefficients[at] / fitted.scale_
+        whole, apart = (
+            float(np.einsum("pj,pq,qj", b, answer[name][np.ix_(at, at)], b)) for name in ("inner", "between")
+        )
+        found[term] = min(apart / whole, 1.0) if whole > 0 else 0.0
+    return {"covariate_between": found}
 
 
 def shares_between(federation: Federation, moments: Moments, *, scaled: bool) -> dict[str, float]:

@@ -246,6 +246,14 @@ def between_sites(data: SiteData, state: State, query: Query) -> tuple[State, Te
     }
 
 
+def covariates_between(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """(C − γ)ᵀ(C − γ), and the part of it that lies between the sites' means: (Σc)(Σc)ᵀ/n of this site, about γ."""
+    about = _covariates(data, query) - query.arrays["covariate_mean"]
+    weighted = data.beside.weighted(about)
+    sums, n = weighted.sum(axis=0), data.beside.ones(len(about)).sum()
+    return state, {"inner": weighted.T @ about, "between": np.outer(sums, sums) / n}
+
+
 def odd_units(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """For each feature, 1 if its unit looks wrong at this site beside the other sites, else 0: the sum counts sites."""
     if not data.preparation.plain:
@@ -529,6 +537,12 @@ _QUERIES: Mapping[str, Question] = {
         terms={"offsets": ("d",), "squares": ("d",)},
         arrays={"mean": ("d",), **REFERENCE},
         optional=ADJUSTMENT,
+    ),
+    "covariates_between": Question(
+        covariates_between,
+        "the covariances (times n) of the covariates with each other, and how much of them lies between the sites",
+        terms={"inner": ("p", "p"), "between": ("p", "p")},
+        arrays={"covariate_mean": ("p",)},
     ),
     "gap_moments": Question(
         gap_moments,

@@ -14,7 +14,11 @@ PATH_WITH_COVARIANCE, PATH_BY_PRODUCTS = 3, 12
 
 def expected_questions(agreement: Agreement) -> int | None:
     """Return about how many sums a run asks for; None if it cannot be predicted."""
-    if agreement.privacy is not None or agreement.fit.get("solver") in CONSENSUS:
+    if (
+        agreement.privacy is not None
+        or agreement.fit.get("solver") in CONSENSUS
+        or agreement.fit.get("missing") == "em"
+    ):
         return None
     path = bool(agreement.fit.get("path"))
     units = ODD_UNITS in agreement.questions

@@ -203,6 +203,7 @@ class StudySettings(SolverSettings):
             *(COMBAT if self.centre == "combat" else ()),
             *(("weighted_moments",) if weighted else ()),
             *(("between_sites",) if self.between_sites else ()),
+            *(("covariates_between",) if self.between_sites and self.adjust else ()),
             *((ODD_UNITS,) if self.units and not changed else ()),
         }
 
