@@ -11,9 +11,11 @@ from fedspca.linalg.cardinality.bounds import line_search, orthogonal_mass, proj
 from fedspca.linalg.cardinality.column import best_columns, row_bounds
 from fedspca.linalg.cardinality.fewest import eliminated, fewest_nonzeros
 from fedspca.linalg.cardinality.joint import best_loadings
+from fedspca.linalg.cardinality.points import Points, bases, fitted, supports_of
 from fedspca.linalg.cardinality.polish import Fit, captured, orthonormal_basis, refit_free, refit_orthogonal
 from fedspca.linalg.cardinality.proof import bound_loadings
-from fedspca.linalg.cardinality.selection import heaviest, ranked
+from fedspca.linalg.cardinality.selection import distinct, heaviest, ranked
+from fedspca.linalg.cardinality.together import refitted
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.penalised_bound import penalised_bound
 
@@ -33,19 +35,19 @@ def random_matrix(rng, d):
     return s if s.any() else np.eye(d)
 
 
-def supports_of(d, k):
+def all_supports(d, k):
     return np.array(list(itertools.combinations(range(d), k)))
 
 
 def best_single(s, k):
     """Return the largest eigenvalue of all blocks of k features."""
-    t = supports_of(len(s), k)
+    t = all_supports(len(s), k)
     return float(np.linalg.eigvalsh(s[t[:, :, None], t[:, None, :]])[:, -1].max())
 
 
 def best_in_turn(s, k, r, orthogonal):
     """Return the best of all tuples of supports, each column the best beside those before it: a feasible value."""
-    t = supports_of(len(s), k)
+    t = all_supports(len(s), k)
     best = 0.0
 
     def longer(w, value):
@@ -142,7 +144,7 @@ def test_ties_go_by_index_and_not_by_the_last_bit():
     scores = np.array([[1.0, 0.5, 1.0 + 1e-13, 0.5 - 1e-14, 0.5 + 1e-15]])
     for noise in (0.0, 1e-13, -1e-13):
         assert heaviest(scores + noise * np.arange(5), 3).tolist() == [[0, 1, 2]]
-    assert ranked(np.array([1.0, 1.0 + 1e-12, 2.0]), np.array([[0, 2], [0, 1], [3, 4]])) == [2, 1, 0]
+    assert ranked(np.array([1.0, 1.0 + 1e-12, 2.0]), np.array([[0, 2], [0, 1], [3, 4]])).tolist() == [2, 1, 0]
 
 
 def test_equal_features_are_named_by_the_lowest():
@@ -214,6 +216,57 @@ def test_refits_are_stationary_on_their_supports():
     near = best_loadings(s, (5, 5, 5), orthogonal=True, tuning=Tuning())
     again = refit_orthogonal(s, near.w)
     assert again.variance == pytest.approx(near.variance, rel=1e-10)
+
+
+@pytest.mark.parametrize("d", [9, 210])  # with many features, P S P is not formed
+@pytest.mark.parametrize("orthogonal", [True, False])
+def test_a_stack_of_bases_gives_what_each_basis_gives_alone(d, orthogonal):
+    rng = np.random.default_rng(11)
+    x = rng.standard_normal((30, d))
+    s = x.T @ x
+    w = np.zeros((3, d, 2))
+    for point, column in itertools.product(range(3), range(2)):
+        w[point, rng.choice(9, 4, replace=False), column] = rng.standard_normal(4)
+    w[2, :, 1] = 2.0 * w[2, :, 0]  # a basis of one column
+    supports, of = np.array([np.sort(rng.choice(9, 4, replace=False)) for _ in range(12)]), np.arange(12) % 3
+    stack = Beside(s, bases(w), orthogonal)
+    gains, weights = stack.refit(supports, of)
+    scores = stack.scores(supports, weights, gains, of)
+    for at, point in enumerate(of):
+        alone = Beside(s, orthonormal_basis(w[point]), orthogonal)
+        one, x = alone.refit(supports[at : at + 1])
+        assert gains[at] == pytest.approx(one[0], rel=1e-9)
+        assert abs(weights[at] @ x[0]) == pytest.approx(1.0, rel=1e-6)
+        first = np.zeros(1, dtype=int)
+        assert scores[at] == pytest.approx(alone.scores(supports[at : at + 1], weights[at : at + 1], one, first)[0])
+        dense = np.zeros(d)
+        dense[supports[at]] = weights[at]
+        off = dense - alone.basis @ (alone.basis.T @ dense)
+        assert gains[at] == pytest.approx(off @ s @ off / (off @ off), rel=1e-7)
+
+
+def test_orthogonal_columns_are_refitted_together_as_well_as_one_by_one():
+    rng = np.random.default_rng(12)
+    x = rng.standard_normal((40, 10))
+    s = x.T @ x
+    near = rng.standard_normal((6, 10, 3))
+    rough = fitted(s, near, (5, 5, 4), orthogonal=True)
+    points = Points(*refitted(s, rough.w, supports_of(rough.w, (5, 5, 4)), steps=40))
+    assert (points.variances >= rough.variances).all()
+    for w, variance in points.fits():
+        assert np.abs(w.T @ w - np.eye(3)).max() < 1e-10
+        assert np.count_nonzero(w, axis=0).tolist() <= [5, 5, 4]
+        assert variance == pytest.approx(captured(s, w))
+        assert variance == pytest.approx(refit_orthogonal(s, w).variance, rel=1e-7)
+    assert points.best(9).variances.tolist() == sorted(points.variances, reverse=True)
+
+
+def test_sets_of_features_are_told_apart():
+    rng = np.random.default_rng(13)
+    supports = np.array([np.sort(rng.choice(300, 6, replace=False)) for _ in range(400)])
+    again = np.concatenate([supports, supports[::-1]])
+    assert distinct(again).tolist() == list(range(400))
+    assert len(distinct(again, np.repeat([0, 1], 400))) == 800
 
 
 def test_backward_elimination_leaves_nothing_to_eliminate():

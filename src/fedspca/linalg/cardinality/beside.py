@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _STACKED = 48  # size up to which eigenproblems are solved many at a time
+_DENSE = 200  # with at most this many features, P S P is formed: its parts are then found by one call each
+_NONE, _WITHIN = 1e-12, 1e-9  # a part of a basis vector is zero, or in the span of others, up to rounding
 _HELD = 1e-8  # a direction lies in the span if the squared sine of its angle with the span is below this
 
 
@@ -30,6 +32,9 @@ class Beside:
 
     With P the projection off the span the gain is ``x' P S P x / x' P x``. If loadings have to be orthogonal, the gain
     is ``x' S x``, and x has to satisfy ``B' x = 0``.
+
+    The basis may be a stack of m bases (m, d, q), of which each support belongs to one: small eigenproblems cost more
+    calls than arithmetic, so many are solved at a time. A column of a basis may be zero.
     """
 
     s: Array
@@ -42,42 +47,109 @@ class Beside:
         return not self.basis.size
 
     @cached_property
+    def stack(self) -> Array:
+        """The bases as a stack (m, d, q)."""
+        return self.basis if self.basis.ndim == 3 else self.basis[None]
+
+    @property
+    def owners(self) -> Index:
+        """One number for each basis."""
+        return np.arange(len(self.stack))
+
+    @cached_property
     def deflated(self) -> Array:
-        """``P S P``."""
+        """``P S P``, of the first basis."""
+        return np.asarray(self.each[0])
+
+    @cached_property
+    def each(self) -> Array:
+        """``P S P`` for each basis (m, d, d)."""
         if self.alone:
-            return self.s
-        image = self.s @ self.basis
-        rest = image - self.basis @ (0.5 * (self.basis.T @ image))
-        touched = np.flatnonzero(self.basis.any(axis=1))  # few: the others are sparse
-        cross = rest @ self.basis[touched].T
-        left = self.s.copy()
-        left[:, touched] -= cross
-        left[touched, :] -= cross.T
-        return left
+            return np.broadcast_to(self.s, (len(self.stack), *self.s.shape))
+        cross = self.rest @ self.stack.transpose(0, 2, 1)
+        return np.asarray(self.s - (cross + cross.transpose(0, 2, 1)))
+
+    @property
+    def formed(self) -> bool:
+        """Whether ``P S P`` is formed as a whole. With many features, its parts are computed from S as needed."""
+        return self.alone or len(self.s) <= _DENSE
+
+    @cached_property
+    def image(self) -> Array:
+        """``S B`` for each basis (m, d, q)."""
+        return np.asarray(self.s @ self.stack)
+
+    @cached_property
+    def rest(self) -> Array:
+        """The R with ``P S P = S - R B' - B R'``, for each basis (m, d, q)."""
+        return np.asarray(self.image - self.stack @ (0.5 * (self.stack.transpose(0, 2, 1) @ self.image)))
+
+    def blocks(self, supports: Index, of: Index) -> Array:
+        """``P S P`` on each of m supports: (m, k, k)."""
+        if self.alone:
+            return np.asarray(self.s[supports[:, :, None], supports[:, None, :]])
+        if "each" in self.__dict__:  # computed before
+            return np.asarray(self.each[of[:, None, None], supports[:, :, None], supports[:, None, :]])
+        cross = self.rest[of[:, None], supports] @ self.stack[of[:, None], supports].transpose(0, 2, 1)
+        return np.asarray(self.s[supports[:, :, None], supports[:, None, :]] - (cross + cross.transpose(0, 2, 1)))
+
+    @cached_property
+    def diagonals(self) -> Array:
+        """The diagonal of ``P S P`` for each basis (m, d)."""
+        if self.formed:
+            return np.ascontiguousarray(self.each.diagonal(axis1=1, axis2=2))
+        return np.asarray(self.s.diagonal() - 2.0 * np.einsum("mdq,mdq->md", self.rest, self.stack))
 
     @cached_property
     def size(self) -> float:
         """The heaviest feature's variance: the scale of S."""
         return float(self.s.diagonal().max()) or 1.0
 
-    def refit(self, supports: Index) -> tuple[Array, Array]:
+    @cached_property
+    def captured(self) -> Array:
+        """The variance that each basis captures (m,)."""
+        return np.asarray(np.einsum("mij,mij->m", self.stack, self.image))
+
+    def rows(self, supports: Index, of: Index) -> Array:
+        """The rows of ``P S P`` of each of m supports: (m, k, d)."""
+        if self.formed:
+            return np.asarray(self.each[of[:, None], supports])
+        rest, basis = self.rest[of].transpose(0, 2, 1), self.stack[of].transpose(0, 2, 1)
+        left = self.rest[of[:, None], supports] @ basis + self.stack[of[:, None], supports] @ rest
+        return np.asarray(self.s[supports] - left)
+
+    def images(self, supports: Index, weights: Array, of: Index) -> Array:
+        """``P S P x`` for each of m sparse x, given by their supports and weights: (m, d)."""
+        if self.formed:
+            return np.asarray((weights[:, None, :] @ self.each[of[:, None], supports])[:, 0])
+        images = (weights[:, None, :] @ self.s[supports])[:, 0]
+        along = weights[:, None, :] @ self.rest[of[:, None], supports]
+        inside = weights[:, None, :] @ self.stack[of[:, None], supports]
+        left = along @ self.stack[of].transpose(0, 2, 1) + inside @ self.rest[of].transpose(0, 2, 1)
+        return np.asarray(images - left[:, 0])
+
+    def refit(self, supports: Index, of: Index | None = None) -> tuple[Array, Array]:
         """Argmax of the gain on each of m supports of k features: gains (m,) and unit weights (m, k).
 
-        If the span contains every vector on a support, the gain of that support is minus infinity.
+        ``of`` says to which basis a support belongs; by default, to the first. If the span contains every vector on a
+        support, the gain of that support is minus infinity.
         """
-        blocks = self.deflated[supports[:, :, None], supports[:, None, :]]
+        if of is None:
+            of = np.zeros(len(supports), dtype=np.intp)
+        blocks = self.blocks(supports, of)
         if self.alone:
             return _leading(blocks)
-        inside = self.basis[supports]
+        inside = self.stack[of[:, None], supports]
         touched = inside.any(axis=(1, 2))
-        if not touched.any():
-            return _leading(blocks)
-        gains, weights = np.empty(len(supports)), np.empty(supports.shape)
-        if not touched.all():
-            gains[~touched], weights[~touched] = _leading(blocks[~touched])
-        constrained = self._orthogonal if self.orthogonal else self._free
-        gains[touched], weights[touched] = constrained(blocks[touched], inside[touched])
+        if touched.all():
+            return self._beside(blocks, inside)
+        gains, weights = _leading(blocks)
+        if touched.any():
+            gains[touched], weights[touched] = self._beside(blocks[touched], inside[touched])
         return gains, weights
+
+    def _beside(self, blocks: Array, inside: Array) -> tuple[Array, Array]:
+        return self._orthogonal(blocks, inside) if self.orthogonal else self._free(blocks, inside)
 
     def _orthogonal(self, blocks: Array, inside: Array) -> tuple[Array, Array]:
         """Argmax of ``x' C x`` over unit x with ``u' x = 0``, for u the rows of the basis on the support."""
@@ -95,8 +167,8 @@ class Beside:
         scale = np.where(values > _HELD, 1.0 / np.sqrt(np.maximum(values, _HELD)), 0.0)
         white = vectors * scale[:, None, :]
         gains, inner = _leading(white.transpose(0, 2, 1) @ blocks @ white)
-        weights = np.einsum("mij,mj->mi", white, inner)
-        sizes = np.linalg.norm(weights, axis=1, keepdims=True)
+        weights = (white @ inner[:, :, None])[:, :, 0]
+        sizes = np.sqrt(np.einsum("mk,mk->m", weights, weights))[:, None]
         nothing = ~(values > _HELD).any(axis=1)
         return np.where(nothing, -np.inf, gains), weights / np.maximum(sizes, 1e-300)
 
@@ -105,22 +177,39 @@ class Beside:
         gains, weights = self.refit(support[None, :])
         return Column(support, weights[0], float(gains[0]))
 
-    def scores(self, supports: Index, weights: Array, gains: Array) -> Array:
+    def scores(self, supports: Index, weights: Array, gains: Array, of: Index) -> Array:
         """For each of m columns, a power step on its gain: a long step along the gradient. Shape (m, d)."""
-        y = (weights[:, None, :] @ self.deflated[supports])[:, 0]
+        y = self.images(supports, weights, of)
         if self.alone or self.orthogonal:
-            return np.asarray(y)
-        inside = np.einsum("mk,mkq->mq", weights, self.basis[supports])
+            return y
+        inside = (weights[:, None, :] @ self.stack[of[:, None], supports])[:, 0]
         left = np.maximum(1.0 - np.einsum("mq,mq->m", inside, inside), _HELD)
-        return np.asarray(y / left[:, None] + (np.maximum(gains, 0.0)[:, None] * inside) @ self.basis.T)
+        along = (np.maximum(gains, 0.0)[:, None] * inside)[:, None, :] @ self.stack[of].transpose(0, 2, 1)
+        return np.asarray(y / left[:, None] + along[:, 0])
 
 
 def _projections(u: Array) -> Array:
-    """The projections on the column spaces of m matrices (m, k, q)."""
-    if u.shape[2] > 1:
-        return np.asarray(u @ np.linalg.pinv(u, rcond=1e-9))
-    sizes = np.einsum("mkq,mkq->m", u, u)[:, None, None]
-    return np.asarray((u @ u.transpose(0, 2, 1)) / np.maximum(sizes, 1e-300))
+    """The projections on the column spaces of m matrices (m, k, q): Gram and Schmidt, the longest column first."""
+    u = u[:, :, u.any(axis=(0, 1))]
+    m, k, q = u.shape
+    sizes = np.sqrt(np.einsum("mkq,mkq->mq", u, u))
+    left = u * np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > _NONE)[:, None, :]
+    found, rows = np.zeros((m, k, min(k, q))), np.arange(m)
+    for step in range(min(k, q)):
+        sizes = np.einsum("mkq,mkq->mq", left, left)
+        at = np.argmax(sizes, axis=1)
+        if not (sizes[rows, at] > _WITHIN * _WITHIN).any():
+            break
+        column = left[rows, :, at]
+        if step:
+            before = found[:, :, :step]
+            column = column - (before @ (before.transpose(0, 2, 1) @ column[:, :, None]))[:, :, 0]
+        size = np.sqrt(np.einsum("mk,mk->m", column, column))
+        column *= np.divide(1.0, size, out=np.zeros_like(size), where=size > _WITHIN)[:, None]
+        found[:, :, step] = column
+        if step + 1 < q:
+            left = left - column[:, :, None] * (column[:, None, :] @ left)
+    return np.asarray(found @ found.transpose(0, 2, 1))
 
 
 def _leading(blocks: Array) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside, Column
-from fedspca.linalg.cardinality.selection import TIE, heaviest, ranked
+from fedspca.linalg.cardinality.selection import TIE, distinct, heaviest, ranked
 from fedspca.linalg.cardinality.tuning import Tuning
 
 Array = NDArray[np.float64]
@@ -15,6 +15,7 @@ Index = NDArray[np.intp]
 
 _GAIN = 1e-11  # relative: a smaller gain is rounding error
 _DENSE = 20  # per entry, a dense product is about this many times as fast as a sparse one
+_GATHERED = 1_000_000  # entries of S that are gathered at a time for products with sparse rows
 _COPY = 1e-8  # share of the largest variance: features are copies of each other if their entries differ by less
 
 
@@ -29,6 +30,45 @@ def row_bounds(s: Array, k: int) -> Array:
     return np.asarray((np.partition(sizes, d - k, axis=1)[:, d - k :] if k < d else sizes).sum(axis=1))
 
 
+class Columns(NamedTuple):
+    """Columns with supports of the same size, one per row: supports (m, k), weights (m, k), gains (m,), owners (m,).
+
+    An owner is one of the stack of bases that a column stands beside.
+    """
+
+    supports: Index
+    weights: Array
+    gains: Array
+    of: Index
+
+    def at(self, chosen: Index | NDArray[np.bool_]) -> "Columns":
+        """Some of the columns."""
+        return Columns(self.supports[chosen], self.weights[chosen], self.gains[chosen], self.of[chosen])
+
+    def columns(self) -> list[Column]:
+        """One by one."""
+        rows = zip(self.supports, self.weights, self.gains.tolist(), strict=True)
+        return [Column(support, x, gain) for support, x, gain in rows]
+
+    def joined(self, others: "Columns") -> "Columns":
+        """These and others."""
+        return Columns(*(np.concatenate(both) for both in zip(self, others, strict=True)))
+
+    def ranked(self) -> "Columns":
+        """By owner, then by decreasing gain, one for each support."""
+        return self.at(ranked(self.gains, self.supports, self.of))
+
+    def top(self, n: int) -> "Columns":
+        """The first n of each owner, if they are ranked."""
+        return self.at(np.flatnonzero(rank_within(self.of) < n))
+
+
+def rank_within(of: Index) -> Index:
+    """The position of each entry among those of its owner, if they are ordered by owner."""
+    starts = np.searchsorted(of, of)
+    return np.arange(len(of)) - starts
+
+
 def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = None, n: int = 1) -> list[Column]:
     """Argmax of the variance that a k-sparse column adds to a span: the n best local optima found, best first.
 
@@ -36,27 +76,73 @@ def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = 
     start if its row bound is below the best gain so far. Without other columns, or with disjoint supports, such a
     feature cannot carry the largest weight of a better column.
     """
-    d = len(beside.s)
-    k = min(k, d)
-    bounds = row_bounds(beside.deflated, k)
-    order = np.argsort(-bounds, kind="stable")[: _starting(d, k, tuning)]
-    first, later = order[: tuning.first_wave], order[tuning.first_wave :]
-    supports = _settled(
-        beside, beside.deflated[first] if starts is None else _stacked(beside, first, starts), k, tuning
+    return best_of_each(beside, k, tuning, starts, n).columns()[:n]
+
+
+def best_of_each(beside: Beside, k: int, tuning: Tuning, starts: Array | None = None, n: int = 1) -> Columns:
+    """The same for each of a stack of bases: the n best columns beside each of them, by owner, best first."""
+    k = min(k, len(beside.s))
+    found = (
+        _from_all(beside, k, tuning, starts) if len(beside.s) <= tuning.small else _in_waves(beside, k, tuning, starts)
     )
-    found = _refitted(beside, supports, tuning)
-    if found:
-        later = later[bounds[later] > found[0].gain * (1.0 + TIE)]
-    if len(later):
-        more = [
-            _settled(beside, beside.deflated[np.sort(part)], k, tuning)
-            for part in np.array_split(later, -(-len(later) // tuning.chunk))
-        ]
-        found = _refitted(beside, np.unique(np.vstack([supports, *more]), axis=0), tuning)
     climbs = max(n, tuning.climbs if beside.alone else tuning.climbs // 3)
-    ended = _distinct(climbed(beside, found[:climbs], tuning))
-    known = {tuple(column.support) for column in ended}
-    return (ended + [column for column in found if tuple(column.support) not in known])[:n]
+    ended = climbed(beside, found.top(climbs), tuning)
+    return ended.joined(found).ranked().top(n)
+
+
+def _from_all(beside: Beside, k: int, tuning: Tuning, starts: Array | None) -> Columns:
+    """Refitted supports from every feature. With few features, choosing among them takes longer than using all."""
+    d = len(beside.s)
+    rows = _stacked(beside.each.reshape(-1, d), np.repeat(beside.owners, d), starts)
+    return _refitted(beside, *_settled(beside, *rows, k, tuning), tuning)
+
+
+def _stacked(rows: Array, of: Index, starts: Array | None) -> tuple[Array, Index]:
+    """Rows to start from and their owners, those that were given last."""
+    if starts is None:
+        return rows, of
+    return np.vstack([rows, starts.T]), np.concatenate([of, np.zeros(starts.shape[1], dtype=np.intp)])
+
+
+def _in_waves(beside: Beside, k: int, tuning: Tuning, starts: Array | None) -> Columns:
+    """Refitted supports, first from the features of largest row bounds, then from those that can still win."""
+    d, m = len(beside.s), len(beside.stack)
+    bounds = _bounds(beside, k)
+    order = np.argsort(-bounds, axis=1, kind="stable")[:, : _starting(d, k, tuning)]
+    first = order[:, : tuning.first_wave]
+    of = np.repeat(beside.owners, first.shape[1])
+    settled = _settled(beside, *_stacked(_rows_of(beside, first.ravel(), of), of, starts), k, tuning)
+    found = _refitted(beside, *settled, tuning)
+    best = np.full(m, -np.inf)
+    np.maximum.at(best, found.of, found.gains)
+    later = np.take_along_axis(bounds, order, axis=1)[:, tuning.first_wave :] > best[:, None] * (1.0 + TIE)
+    of, place = np.nonzero(later)
+    if not len(of):
+        return found
+    more = order[of, place + tuning.first_wave]
+    parts = [
+        _settled(beside, _rows_of(beside, more[part], of[part]), of[part], k, tuning)
+        for part in np.array_split(np.arange(len(of)), -(-len(of) // tuning.chunk))
+    ]
+    supports, of = (np.concatenate(both) for both in zip(settled, *parts, strict=True))
+    kept = distinct(supports, of)
+    return _refitted(beside, supports[kept], of[kept], tuning)
+
+
+def _rows_of(beside: Beside, features: Index, of: Index) -> Array:
+    return beside.rows(features[:, None], of)[:, 0]
+
+
+def _bounds(beside: Beside, k: int) -> Array:
+    """Row bounds beside each basis (m, d).
+
+    With many features they are those of S, scaled by what is left of each feature: P S P differs from S only in the
+    rows and columns that the sparse basis touches.
+    """
+    if beside.formed:
+        return np.array([row_bounds(deflated, k) for deflated in beside.each])
+    whole, own = row_bounds(beside.s, k), np.maximum(beside.s.diagonal(), 1e-300)
+    return np.asarray(whole * np.clip(beside.diagonals / own, 0.0, 1.0))
 
 
 def _starting(d: int, k: int, tuning: Tuning) -> int:
@@ -65,112 +151,74 @@ def _starting(d: int, k: int, tuning: Tuning) -> int:
 
 
 def climb(beside: Beside, column: Column, tuning: Tuning) -> Column:
-    """Improve a refitted support: by power steps while these gain, then by swaps of two features."""
-    return climbed(beside, [column], tuning)[0]
+    """Improve a refitted support by power steps and by swaps of two features, while these gain."""
+    point = Columns(column.support[None], column.weights[None], np.array([column.gain]), np.zeros(1, dtype=np.intp))
+    return climbed(beside, point, tuning).columns()[0]
 
 
-def climbed(beside: Beside, columns: list[Column], tuning: Tuning) -> list[Column]:
+def climbed(beside: Beside, columns: Columns, tuning: Tuning) -> Columns:
     """Improve several refitted supports of the same size at once, so that their eigenproblems are solved together."""
-    if not columns:
-        return []
-    points = _Points(
-        np.array([column.support for column in columns]),
-        np.array([column.weights for column in columns]),
-        np.array([column.gain for column in columns]),
-    )
-    moving = np.arange(len(columns))
+    points = Columns(columns.supports.copy(), columns.weights.copy(), columns.gains.copy(), columns.of)
+    moving = np.arange(len(points.gains))
     for _ in range(tuning.steps):
-        here = points.at(moving)
-        scores = beside.scores(here.supports, here.weights, here.gains)
-        proposed = heaviest(np.abs(scores), here.supports.shape[1])
-        gained = _accepted(beside, points, moving, proposed[:, None, :], (proposed != here.supports).any(axis=1))
-        stuck = np.flatnonzero(~gained)
-        if len(stuck):
-            swaps = _promising_swaps(beside, here.at(stuck), scores[stuck], tuning.swaps)
-            gained[stuck] = _accepted(beside, points, moving[stuck], swaps, np.ones(len(stuck), dtype=bool))
-        moving = moving[gained]
-        if len(moving) > 1:  # where two have reached the same support, only one continues
-            moving = np.sort(moving[np.unique(points.supports[moving], axis=0, return_index=True)[1]])
         if not len(moving):
             break
-    return points.columns()
+        here = points.at(moving)
+        scores = beside.scores(here.supports, here.weights, here.gains, here.of)
+        trials = heaviest(np.abs(scores), here.supports.shape[1])[:, None, :]
+        if tuning.swaps:
+            trials = np.concatenate([trials, _promising_swaps(beside, here, scores, tuning.swaps)], axis=1)
+        gained = _accepted(beside, points, moving, trials)
+        moving = moving[gained]
+        if len(moving) > 1:  # where two have reached the same support, only one continues
+            moving = moving[distinct(points.supports[moving], points.of[moving])]
+    return points
 
 
-class _Points(NamedTuple):
-    """Columns with supports of the same size, one per row: supports (m, k), weights (m, k) and gains (m,)."""
-
-    supports: Index
-    weights: Array
-    gains: Array
-
-    def at(self, chosen: Index) -> "_Points":
-        return _Points(self.supports[chosen], self.weights[chosen], self.gains[chosen])
-
-    def columns(self) -> list[Column]:
-        return [
-            Column(support, x, float(gain))
-            for support, x, gain in zip(self.supports, self.weights, self.gains, strict=True)
-        ]
+def _accepted(beside: Beside, points: Columns, at: Index, trials: Index) -> NDArray[np.bool_]:
+    """Replace some points by the best of their trials (m, n, k) where that gains, and return which were replaced."""
+    (m, n, k), rows = trials.shape, np.arange(len(at))
+    gains, weights = beside.refit(trials.reshape(-1, k), points.of[at].repeat(n))
+    gains = gains.reshape(m, n)
+    won = _winners(gains, trials)
+    best, before = gains[rows, won], points.gains[at]
+    better = np.asarray(best > before + _GAIN * np.abs(before))
+    to, rows, won = at[better], rows[better], won[better]
+    points.supports[to], points.weights[to] = trials[rows, won], weights.reshape(m, n, k)[rows, won]
+    points.gains[to] = best[better]
+    return better
 
 
-def _accepted(beside: Beside, points: _Points, at: Index, trials: Index, worth: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Replace points by the best of their trials (m, n, k) where that gains, and return which were replaced.
+def _winners(gains: Array, supports: Index) -> Index:
+    """The position of the largest gain of each row (m, n) of trials with supports (m, n, k).
 
-    Only points marked in ``worth`` are considered.
+    Of gains that are equal up to ``TIE``, the one with the lowest features wins.
     """
-    gained = np.zeros(len(at), dtype=bool)
-    n, k = trials.shape[1:]
-    tried = np.flatnonzero(worth) if n else np.zeros(0, dtype=np.intp)
-    if not len(tried):
-        return gained
-    gains, weights = beside.refit(trials[tried].reshape(-1, k))
-    gains, weights = gains.reshape(-1, n), weights.reshape(-1, n, k)
-    for row, i in enumerate(tried):
-        won, before = _winner(gains[row], trials[i]), points.gains[at[i]]
-        if gains[row, won] > before + _GAIN * abs(before):
-            points.supports[at[i]], points.weights[at[i]] = trials[i, won], weights[row, won]
-            points.gains[at[i]] = gains[row, won]
-            gained[i] = True
-    return gained
+    top = gains.max(axis=1)
+    tied = gains >= (top - TIE * np.abs(top))[:, None]
+    won = np.asarray(np.argmax(tied, axis=1))
+    for row in np.flatnonzero((np.count_nonzero(tied, axis=1) > 1) & np.isfinite(top)):
+        equal = np.flatnonzero(tied[row])
+        won[row] = equal[np.lexsort(supports[row, equal].T[::-1])[0]]
+    return won
 
 
-def best_replacement(beside: Beside, support: Index, feature: int) -> Column | None:
-    """The best column after the given feature is replaced by another one; None if there is no other feature."""
-    outside = np.ones(len(beside.s), dtype=bool)
-    outside[support] = False
-    others = np.flatnonzero(outside)
-    kept = np.repeat(support[support != feature][None, :], len(others), axis=0)
-    return _best_of(beside, np.hstack([kept, others[:, None]]))
+def best_of_trials(beside: Beside, trials: Index, of: Index) -> Columns:
+    """The best of several supports (m, n, k) beside the basis of each owner (m,), refitted."""
+    m, n, k = trials.shape
+    trials = np.sort(trials, axis=2)
+    gains, weights = beside.refit(trials.reshape(-1, k), np.repeat(of, n))
+    won, rows = _winners(gains.reshape(m, n), trials), np.arange(m)
+    return Columns(trials[rows, won], weights.reshape(m, n, k)[rows, won], gains.reshape(m, n)[rows, won], of)
 
 
-def best_entry(beside: Beside, support: Index, feature: int) -> Column | None:
-    """The best column in which the given feature replaces one of the support."""
-    entered = np.repeat(support[None, :], len(support), axis=0)
-    np.fill_diagonal(entered, feature)
-    return _best_of(beside, entered)
-
-
-def _best_of(beside: Beside, supports: Index) -> Column | None:
-    """The best of some supports, refitted; None if no support adds variance to the span."""
-    if not supports.size:
-        return None
-    supports = np.sort(supports, axis=1)
-    gains, weights = beside.refit(supports)
-    at = _winner(gains, supports)
-    return Column(supports[at], weights[at], float(gains[at])) if np.isfinite(gains[at]) else None
-
-
-def _stacked(beside: Beside, features: Index, starts: Array) -> Array:
-    return np.vstack([beside.deflated[features], starts.T])
-
-
-def _settled(beside: Beside, rows: Array, k: int, tuning: Tuning) -> Index:
-    """The distinct supports that truncated power steps reach from dense rows."""
+def _settled(beside: Beside, rows: Array, of: Index, k: int, tuning: Tuning) -> tuple[Index, Index]:
+    """The distinct supports, and their owners, that truncated power steps reach from dense rows."""
     supports = heaviest(np.abs(rows), k)
     weights = np.take_along_axis(rows, supports, axis=1)
     moving, ended = np.arange(len(rows)), np.array(supports)
     for _ in range(tuning.power_steps):
-        images = _rows_times(supports, weights, beside.deflated)
+        images = _images(beside, supports, weights, of[moving])
         after = heaviest(np.abs(images), k)
         ended[moving] = after
         moved = (after != supports).any(axis=1)
@@ -178,8 +226,20 @@ def _settled(beside: Beside, rows: Array, k: int, tuning: Tuning) -> Index:
             break
         moving, supports, images = moving[moved], after[moved], images[moved]
         weights = np.take_along_axis(images, supports, axis=1)
-        weights /= np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-300)
-    return np.unique(ended, axis=0)
+        weights /= np.maximum(np.sqrt(np.einsum("mk,mk->m", weights, weights))[:, None], 1e-300)
+    kept = distinct(ended, of)
+    return ended[kept], of[kept]
+
+
+def _images(beside: Beside, supports: Index, weights: Array, of: Index) -> Array:
+    """Sparse rows times ``P S P``, each that of its owner, so many at a time that their entries fit in memory."""
+    size = max(1, _GATHERED // (supports.shape[1] * len(beside.s)))
+    if len(of) <= size:
+        return beside.images(supports, weights, of)
+    if beside.alone:
+        return _rows_times(supports, weights, beside.s)
+    cuts = [slice(start, start + size) for start in range(0, len(of), size)]
+    return np.concatenate([beside.images(supports[cut], weights[cut], of[cut]) for cut in cuts])
 
 
 def _rows_times(supports: Index, weights: Array, s: Array) -> Array:
@@ -197,58 +257,61 @@ def _sparse_rows(supports: Index, weights: Array, d: int) -> sp.csr_array:
     return sp.csr_array((weights.ravel(), supports.ravel(), np.arange(0, m * k + 1, k)), shape=(m, d))
 
 
-def _refitted(beside: Beside, supports: Index, tuning: Tuning) -> list[Column]:
-    """The best supports, refitted, best first.
+def _refitted(beside: Beside, supports: Index, of: Index, tuning: Tuning) -> Columns:
+    """The best supports, refitted, by owner and best first.
 
-    If there are too many, those with the largest block norms are refitted.
+    If there are too many for an owner, those with the largest block norms are refitted.
     """
     if len(supports) > tuning.refits:
-        images = _sparse_rows(supports, np.ones(supports.shape), len(beside.s)) @ np.square(beside.deflated)
-        norms = np.take_along_axis(images, supports, axis=1).sum(axis=1)
-        supports = supports[ranked(norms, supports)[: tuning.refits]]
-    gains, weights = beside.refit(supports)
-    order = [at for at in ranked(gains, supports) if np.isfinite(gains[at])]
-    return [Column(supports[at], weights[at], float(gains[at])) for at in order]
+        norms = _block_norms(beside, supports, of)
+        order = ranked(norms, supports, of)
+        order = order[rank_within(of[order]) < tuning.refits]
+        supports, of = supports[order], of[order]
+    gains, weights = beside.refit(supports, of)
+    found = Columns(supports, weights, gains, of)
+    return (found if np.isfinite(gains).all() else found.at(np.isfinite(gains))).ranked()
 
 
-def _winner(gains: Array, supports: Index) -> int:
-    """The position of the largest gain.
-
-    Of gains that are equal up to ``TIE``, the one with the lowest features wins.
-    """
-    top = float(gains.max())
-    tied = np.flatnonzero(gains >= top - TIE * abs(top)) if np.isfinite(top) else np.array([0])
-    return int(min(tied, key=lambda at: tuple(supports[at])) if len(tied) > 1 else tied[0])
+def _block_norms(beside: Beside, supports: Index, of: Index) -> Array:
+    """The squared norm of the block of ``P S P`` on each support."""
+    blocks = beside.blocks(supports, of)
+    return np.asarray(np.einsum("mij,mij->m", blocks, blocks))
 
 
-def _promising_swaps(beside: Beside, points: _Points, scores: Array, n: int) -> Index:
-    """For each of m points, the n most promising supports with one feature exchanged: (m, n, k).
-
-    Remove entry i of x and let feature j enter. The best combination of the remaining x and the new coordinate solves
-    an eigenproblem of order two, whose entries are already known. The span of the other columns is ignored here.
-    """
-    s, (supports, x, gains) = beside.deflated, points
-    m, k = supports.shape
-    d = len(s)
+def _promising_swaps(beside: Beside, points: Columns, scores: Array, n: int) -> Index:
+    """For each of m points, the n most promising supports with one feature exchanged: (m, n, k)."""
+    m, k = points.supports.shape
+    d = len(beside.s)
     if k == d:
         return np.empty((m, 0, k), dtype=np.intp)
-    own, rows = s.diagonal(), np.arange(m)[:, None]
-    weight = np.minimum(x * x, 1.0 - 1e-12)
-    left = 1.0 - weight
-    kept = (gains[:, None] - 2.0 * x * scores[rows, supports] + weight * own[supports]) / left
-    cross = (scores[:, None, :] - x[:, :, None] * s[supports]) / np.sqrt(left)[:, :, None]
-    if k == 1:
-        kept, cross = np.zeros_like(kept), np.zeros_like(cross)
-    half = 0.5 * (kept[:, :, None] - own)
-    promised = own + half + np.sqrt(half * half + cross * cross)
-    np.put_along_axis(promised, np.broadcast_to(supports[:, None, :], (m, k, k)), -np.inf, axis=2)
-    n, promised = min(n, k * (d - k)), promised.reshape(m, -1)
+    n, promised = min(n, k * (d - k)), promised_by_swaps(beside, points, scores).reshape(m, -1)
     chosen = np.sort(np.argpartition(promised, promised.shape[1] - n, axis=1)[:, promised.shape[1] - n :], axis=1)
     gone, come = np.divmod(chosen, d)
-    swapped = np.repeat(supports[:, None, :], n, axis=1)
+    swapped = np.repeat(points.supports[:, None, :], n, axis=1)
     np.put_along_axis(swapped, gone[:, :, None], come[:, :, None], axis=2)
     swapped.sort(axis=2)
     return swapped
+
+
+def promised_by_swaps(beside: Beside, points: Columns, scores: Array) -> Array:
+    """What each of m points gains if entry i of its support leaves and feature j enters: (m, k, d).
+
+    The best combination of the remaining x and the new coordinate solves an eigenproblem of order two, whose entries
+    are already known. The span of the other columns is ignored here.
+    """
+    supports, x, gains, of = points
+    m, k = supports.shape
+    own, rows = beside.diagonals[of], np.arange(m)[:, None]
+    weight = np.minimum(x * x, 1.0 - 1e-12)
+    left = 1.0 - weight
+    kept = (gains[:, None] - 2.0 * x * scores[rows, supports] + weight * own[rows, supports]) / left
+    cross = (scores[:, None, :] - x[:, :, None] * beside.rows(supports, of)) / np.sqrt(left)[:, :, None]
+    if k == 1:
+        kept, cross = np.zeros_like(kept), np.zeros_like(cross)
+    half = 0.5 * (kept[:, :, None] - own[:, None, :])
+    promised = own[:, None, :] + half + np.sqrt(half * half + cross * cross)
+    np.put_along_axis(promised, np.broadcast_to(supports[:, None, :], (m, k, k)), -np.inf, axis=2)
+    return np.asarray(promised)
 
 
 def lowest(beside: Beside, column: Column) -> Column:
@@ -270,11 +333,3 @@ def lowest(beside: Beside, column: Column) -> Column:
             if there.gain >= column.gain * (1.0 - TIE):
                 return lowest(beside, there)
     return column
-
-
-def _distinct(columns: list[Column]) -> list[Column]:
-    """Columns by decreasing gain, one for each support."""
-    if not columns:
-        return []
-    order = ranked(np.array([column.gain for column in columns]), np.array([column.support for column in columns]))
-    return [columns[at] for at in order]

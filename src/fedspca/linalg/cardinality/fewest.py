@@ -13,6 +13,8 @@ from fedspca.linalg.cardinality.tuning import Tuning
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+_ROUGH = 1e-4  # share of the variance: a rough refit is nearer than this to a full one
+
 
 def fewest_nonzeros(s: Array, r: int, target: float, *, tuning: Tuning, starts: Iterable[Array]) -> Fit | None:
     """Argmin of ``||w||_0`` over orthonormal w (d x r) with ``tr(w' S w) >= target``; None if no start reaches it.
@@ -33,7 +35,7 @@ def fewest_nonzeros(s: Array, r: int, target: float, *, tuning: Tuning, starts: 
             break
         best = min(best, eliminated(s, alike, target, tuning), key=_sparsest_first)
         k = min(k - 1, _column_length(best))
-    return best
+    return refit_orthogonal(s, best.w)
 
 
 def eliminated(s: Array, fit: Fit, target: float, tuning: Tuning) -> Fit:
@@ -63,7 +65,9 @@ def _without(s: Array, w: Array, entries: Index, target: float) -> Fit | None:
     left.flat[entries] = 0.0
     if not left.any(axis=0).all():
         return None
-    after = nearest_orthogonal(s, left)
+    after = nearest_orthogonal(s, left, rough=True)
+    if after is not None and target * (1.0 - _ROUGH) <= after.variance < target:
+        after = refit_orthogonal(s, after.w)
     return after if after is not None and after.variance >= target else None
 
 

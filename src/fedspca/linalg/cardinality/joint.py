@@ -1,22 +1,22 @@
 """The search for all columns together: added one by one from several starts, then updated in turn, then in pairs."""
 
 from collections.abc import Iterable
-from itertools import combinations, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside, Column
-from fedspca.linalg.cardinality.column import best_columns, best_entry, best_replacement, climb, lowest
+from fedspca.linalg.cardinality.column import Columns, best_columns, best_of_each, lowest
+from fedspca.linalg.cardinality.moves import exchanged, handed_over, swapped
+from fedspca.linalg.cardinality.points import Points, bases, fitted, in_order, parts, supports_of, swept
 from fedspca.linalg.cardinality.polish import (
     Fit,
     captured,
-    nearest_orthogonal,
     orthonormal_basis,
     refit_free,
     refit_orthogonal,
 )
-from fedspca.linalg.cardinality.selection import TIE, heaviest
+from fedspca.linalg.cardinality.selection import TIE, distinct, heaviest
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.sparse_stiefel import retract
 from fedspca.linalg.stiefel import orthonormality_error
@@ -25,7 +25,6 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
-_GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
 _APART = 1e-9  # columns farther from orthonormal than this are rejected
 
 
@@ -52,13 +51,25 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
         alone = Beside(s, np.zeros((len(s), 0)), orthogonal)
         column = lowest(alone, best_columns(alone, k[0], tuning, given)[0])
         return Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain)
-    first = [_swept(s, fit, k, orthogonal, tuning, sweeps=1) for fit in _first(s, k, orthogonal, tuning, dense)]
-    last = [_swept(s, fit, k, orthogonal, tuning, sweeps=tuning.sweeps) for fit in _best(first, tuning.finalists)]
-    if not tuning.handovers:
-        return _finished(s, _best(last, 1)[0], k, orthogonal)
-    best = _handed_over(s, _best(last, 1)[0], k, orthogonal, tuning)
-    best = _exchanged(s, _swapped(s, best, k, orthogonal, tuning), k, orthogonal, tuning)
+    quick = tuning.quick()
+    points = swept(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
+    if tuning.handovers:
+        points = swept(s, points.best(tuning.points // 2), k, orthogonal, quick, sweeps=1)
+        points = swept(s, points.best(tuning.finalists), k, orthogonal, tuning, sweeps=tuning.sweeps)
+    points = points.best(tuning.finalists)
+    points = swept(s, points, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
+    best = _polished(s, points, orthogonal)
+    if tuning.handovers:
+        best = handed_over(s, best, k, orthogonal, tuning)
+        best = swapped(s, best, k, orthogonal, tuning)
+        best = exchanged(s, best, k, orthogonal, tuning)
     return _finished(s, best, k, orthogonal)
+
+
+def _polished(s: Array, points: Points, orthogonal: bool) -> Fit:
+    """The best point after all columns of each were refitted together."""
+    refitted = [_refit(s, fit, orthogonal) for fit in points.fits()]
+    return Points.of(refitted).best(1).fits()[0]
 
 
 def loadings_near(s: Array, k: Counts, starts: Iterable[Array], *, orthogonal: bool, tuning: Tuning) -> Fit:
@@ -68,11 +79,11 @@ def loadings_near(s: Array, k: Counts, starts: Iterable[Array], *, orthogonal: b
     them take long.
     """
     if max(k) > tuning.long:
-        return _best([_powered(s, w, k, tuning.power_steps) for w in starts], 1)[0]
-    cut = [_cut(w, k) for w in starts]
-    near = [nearest_orthogonal(s, w, rough=True) if orthogonal else Fit(w, captured(s, w)) for w in cut]
-    fits = [fit for fit in near if fit is not None] or _beam(s, k, orthogonal, tuning, _single(s, k, tuning))
-    return _best([_swept(s, fit, k, orthogonal, tuning, sweeps=1) for fit in fits], 1)[0]
+        return Points.of([_powered(s, w, k, tuning.power_steps) for w in starts]).best(1).fits()[0]
+    points = fitted(s, np.array(list(starts)), k, orthogonal)
+    if not np.isfinite(points.variances).any():
+        points = _beam(s, k, orthogonal, tuning, _single(s, k, tuning))
+    return swept(s, points.best(len(points.variances)), k, orthogonal, tuning, sweeps=1).best(1).fits()[0]
 
 
 def _powered(s: Array, w: Array, k: Counts, steps: int) -> Fit:
@@ -88,226 +99,69 @@ def _powered(s: Array, w: Array, k: Counts, steps: int) -> Fit:
     return Fit(w, captured(s, w))
 
 
-def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> list[Fit]:
+def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Points:
     """Starting points: columns by deflation, and from a pool of supports; made orthogonal if that is required."""
-    cut = [_cut(w, k) for w in dense]
+    given = np.array(dense).reshape(-1, len(s), len(k))
     single = _single(s, k, tuning)
-    free = _beam(s, k, False, tuning, single) + _pooled(s, k, cut, tuning, single)
-    if not orthogonal:
-        return _best(free, 2 * tuning.beam)
-    near = [nearest_orthogonal(s, w, rough=True) for w in [fit.w for fit in _best(free, 2 * tuning.beam)] + cut]
-    return _best(_beam(s, k, True, tuning, single) + [fit for fit in near if fit is not None], 2 * tuning.beam)
+    pooled = _pooled(s, k, supports_of(given, k), tuning, single)
+    if orthogonal:
+        if sum(k) > len(s):  # supports overlap: columns that were found freely may suit, too
+            pooled = pooled.joined(_beam(s, k, False, tuning, single)).best(tuning.points)
+        near = fitted(s, np.concatenate([pooled.w, given]), k, orthogonal)
+    else:
+        near = pooled.joined(fitted(s, given, k, orthogonal))
+    return _beam(s, k, orthogonal, tuning, single).joined(near).best(tuning.points)
 
 
-def _single(s: Array, k: Counts, tuning: Tuning) -> list[Column]:
+def _single(s: Array, k: Counts, tuning: Tuning) -> Columns:
     """The best columns for one component. Each of them may serve as the first column."""
-    return best_columns(Beside(s, np.zeros((len(s), 0)), orthogonal=True), k[0], tuning, n=tuning.beam)
+    return best_of_each(Beside(s, np.zeros((len(s), 0)), orthogonal=True), k[0], tuning, n=tuning.beam)
 
 
-def _pooled(s: Array, k: Counts, cut: list[Array], tuning: Tuning, single: list[Column]) -> list[Fit]:
+def _pooled(s: Array, k: Counts, cut: list[Index], tuning: Tuning, single: Columns) -> Points:
     """Columns from a pool of supports: each support in turn is first, then those that add most variance to the span.
 
     The pool contains the supports of the truncated dense starts and of the best single columns.
     """
     d, size = len(s), max(k)
     if min(k) < size:
-        return []
-    alone = Beside(s, np.zeros((d, 0)), orthogonal=False)
-    given = [np.flatnonzero(column) for w in cut for column in w.T]
-    supports = given + [column.support for column in single]
-    pool = np.unique([support for support in supports if len(support) == size], axis=0)[: tuning.pool]
-    points = []
-    for support in pool:
-        w, variance = _with(np.zeros((d, 1)), 0, alone.column(support)), 0.0
-        variance = captured(s, w)
-        for j in range(1, len(k)):
-            gains, weights = Beside(s, orthonormal_basis(w), orthogonal=False).refit(pool)
-            at = int(np.argmax(gains))
-            column = Column(pool[at], weights[at], float(gains[at]))
-            w = _with(np.hstack([w, np.zeros((d, 1))]), j, column)
-            variance += column.gain
-        if np.isfinite(variance):
-            points.append(Fit(w, variance))
-    return _best(points, tuning.beam)
+        return Points(np.zeros((0, d, len(k))), np.zeros(0))
+    pool = np.concatenate([single.supports, np.stack(cut, axis=1).reshape(-1, size)])
+    pool = pool[distinct(pool)][: tuning.pool]
+    n = len(pool)
+    found = [pool]
+    points = in_order(s, found, orthogonal=False)
+    for _ in k[1:]:
+        beside = Beside(s, bases(points.w), orthogonal=False)
+        gains, _ = beside.refit(np.tile(pool, (n, 1)), np.repeat(beside.owners, n))
+        found.append(pool[np.argmax(gains.reshape(n, n), axis=1)])
+        points = in_order(s, found, orthogonal=False)
+    return points.best(tuning.points)
 
 
-def _beam(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, single: list[Column]) -> list[Fit]:
+def _beam(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, single: Columns) -> Points:
     """Beam search: columns are added one after another, and several partial solutions are kept."""
-    kept = _best([Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain) for column in single], tuning.beam)
-    for j, kj in enumerate(k[1:], start=1):
+    kept = _longer(s, Points(np.zeros((1, len(s), 0)), np.zeros(1)), single).best(tuning.beam)
+    for kj in k[1:]:
         longer = []
-        for w, variance in kept:
-            beside = Beside(s, orthonormal_basis(w), orthogonal)
-            longer += [
-                Fit(_with(np.hstack([w, np.zeros((len(s), 1))]), j, column), variance + column.gain)
-                for column in best_columns(beside, kj, tuning, n=tuning.branches)
-            ]
-        if not longer:  # no variance is left to gain: any column orthogonal to the others will do
-            longer = [Fit(np.hstack([w, _leftover(s, w, kj, orthogonal)]), variance) for w, variance in kept]
-        kept = _best(longer, tuning.beam)
+        for part in parts(len(kept.variances), len(s)):
+            here = kept.at(part)
+            beside = Beside(s, bases(here.w), orthogonal)
+            longer.append(_longer(s, here, best_of_each(beside, kj, tuning, n=tuning.branches)))
+        points = longer[0].joined(*longer[1:])
+        if not len(points.variances):  # no variance is left to gain: any column orthogonal to the others will do
+            full = [np.hstack([w, _leftover(s, w, kj, orthogonal)]) for w in kept.w]
+            points = Points(np.array(full), kept.variances)
+        kept = points.best(tuning.beam)
     return kept
 
 
-def _swept(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning, *, sweeps: int) -> Fit:
-    """Update columns in turn, then all together on their supports, until nothing gains."""
-    fit = _refit(s, fit, orthogonal)
-    for _ in range(sweeps):
-        if tuning.late:
-            break
-        before = fit.variance
-        for j in range(len(k)):
-            fit = _updated(s, fit, j, k[j], orthogonal, tuning, everywhere=sweeps > 1)
-        fit = _stepped(s, _refit(s, fit, orthogonal), k, orthogonal)
-        if fit.variance <= before * (1.0 + _GAIN):
-            break
-    return fit
-
-
-def _updated(s: Array, fit: Fit, j: int, kj: int, orthogonal: bool, tuning: Tuning, *, everywhere: bool) -> Fit:
-    """Search column j again, given the others: from its present value or, with ``everywhere``, from every feature."""
-    beside = Beside(s, orthonormal_basis(np.delete(fit.w, j, axis=1)), orthogonal)
-    support = np.flatnonzero(fit.w[:, j])
-    if len(support) < kj:  # add the features with the largest scores
-        scores = np.abs(beside.deflated @ fit.w[:, j])
-        scores[support] = scores.max() + 1.0
-        support = heaviest(scores[None, :], kj)[0]
-    here = beside.column(support)
-    found = [climb(beside, here, tuning)] if np.isfinite(here.gain) else []
-    if everywhere:
-        found += best_columns(beside, kj, tuning)
-    others = captured(s, beside.basis) if beside.basis.shape[1] else 0.0
-    best = max(found, key=lambda column: column.gain, default=None)
-    if best is None or others + best.gain <= fit.variance * (1.0 + _GAIN):
-        return fit
-    return Fit(_with(fit.w.copy(), j, best), others + best.gain)
-
-
-def _stepped(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
-    """A gradient step of all columns at once, truncated and refitted, accepted if it gains.
-
-    Orthogonal columns with overlapping supports constrain each other: often none of them can move alone.
-    """
-    if not orthogonal:
-        return fit
-    image = s @ fit.w
-    inner = fit.w.T @ image
-    weight = np.maximum(inner.diagonal(), 1e-3 * float(np.abs(inner).max()) + 1e-300)
-    moved = nearest_orthogonal(s, _cut(fit.w + (image - fit.w @ inner) / weight, k), rough=True)
-    return moved if moved is not None and moved.variance > fit.variance * (1.0 + _GAIN) else fit
-
-
-def _handed_over(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
-    """Move single features from one column to another while that gains.
-
-    A feature that would suit two columns stays in the one that was found first. Sweeps alone cannot move it.
-    """
-    for _ in range(tuning.sweeps):
-        if tuning.late:
-            break
-        better = max((_handover(s, fit, i, k, orthogonal, tuning) for i in range(len(k))), key=lambda one: one.variance)
-        if better.variance <= fit.variance * (1.0 + _GAIN):
-            break
-        fit = _swept(s, better, k, orthogonal, tuning, sweeps=2)
-    return fit
-
-
-def _handover(s: Array, fit: Fit, i: int, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
-    """The best point in which column i gives up one of its features and another column takes it."""
-    best = fit
-    beside = Beside(s, orthonormal_basis(np.delete(fit.w, i, axis=1)), orthogonal)
-    support = np.flatnonzero(fit.w[:, i])
-    for feature in support:
-        without = best_replacement(beside, support, int(feature))
-        if without is None:
-            continue
-        w = _with(fit.w.copy(), i, without)
-        for j in range(len(k)):
-            if j == i or fit.w[feature, j]:
-                continue
-            others = orthonormal_basis(np.delete(w, j, axis=1))
-            there, variance = Beside(s, others, orthogonal), float(np.vdot(others, s @ others))
-            took = best_entry(there, np.flatnonzero(fit.w[:, j]), int(feature))
-            if took is None or variance + took.gain <= best.variance * tuning.near:
-                continue
-            took = climb(there, took, tuning)
-            if variance + took.gain > best.variance:
-                best = Fit(_with(w.copy(), j, took), variance + took.gain)
-    return best
-
-
-def _swapped(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
-    """Swap one feature of one column and refit all columns together, while that gains.
-
-    Columns with overlapping supports depend on each other. The gain of a swap is known only after all are refitted.
-    """
-    for _ in range(tuning.sweeps):
-        if tuning.late:
-            break
-        refitted = [_refitted(s, w, orthogonal) for w in _promising_swaps(s, fit.w, tuning.swaps, tuning.few)]
-        best = max((one for one in refitted if one is not None), key=lambda one: one.variance, default=fit)
-        if best.variance <= fit.variance * (1.0 + _GAIN):
-            break
-        fit = _swept(s, best, k, orthogonal, tuning, sweeps=2)
-    return fit
-
-
-def _promising_swaps(s: Array, w: Array, n: int, few: int) -> list[Array]:
-    """The n most promising points with one feature exchanged, by the estimated gain of entry and cost of removal."""
-    image = s @ w
-    inner = w.T @ image
-    own = np.maximum(inner.diagonal(), 1e-300)
-    room = np.maximum(own - s.diagonal()[:, None], 1e-2 * own)
-    enter = np.where(w == 0.0, np.square(image - w @ inner) / room, -np.inf)
-    leave = np.where(w != 0.0, np.square(w) * own, np.inf)
-    few = min(few, len(s))
-    found = []
-    for j in range(w.shape[1]):
-        come, gone = np.argsort(-enter[:, j], kind="stable")[:few], np.argsort(leave[:, j], kind="stable")[:few]
-        pairs = [(enter[f, j] - leave[i, j], j, int(i), int(f)) for f in come for i in gone]
-        found += [pair for pair in pairs if np.isfinite(pair[0])]
-    found.sort(key=lambda pair: -pair[0])
-    return [_exchange(w, j, i, f) for _, j, i, f in found[:n]]
-
-
-def _exchange(w: Array, j: int, gone: int, come: int) -> Array:
-    z = w.copy()
-    z[come, j], z[gone, j] = z[gone, j], 0.0
-    return z
-
-
-def _refitted(s: Array, w: Array, orthogonal: bool) -> Fit | None:
-    return nearest_orthogonal(s, w, rough=True) if orthogonal else refit_free(s, w, rough=True)
-
-
-def _exchanged(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
-    """Remove two columns and search them again, in either order, from several starts; keep the result if it gains."""
-    if len(k) == 2:  # the first search has done the same
-        return fit
-    for pair in islice(combinations(range(len(k)), 2), tuning.pairs):
-        if tuning.late:
-            break
-        better = _pair(s, fit, pair, k, orthogonal, tuning)
-        if better.variance > fit.variance * (1.0 + _GAIN):
-            fit = _swept(s, better, k, orthogonal, tuning, sweeps=tuning.sweeps)
-    return fit
-
-
-def _pair(s: Array, fit: Fit, pair: tuple[int, int], k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
-    """The best of several searches for two new columns beside the others."""
-    others = np.delete(fit.w, pair, axis=1)
-    base = captured(s, others) if others.shape[1] else 0.0
-    beside, best = Beside(s, orthonormal_basis(others), orthogonal), fit
-    for one, two in (pair, pair[::-1]):
-        for first in best_columns(beside, k[one], tuning, n=tuning.branches):
-            w = _with(fit.w.copy(), one, first)
-            then = Beside(s, orthonormal_basis(np.delete(w, two, axis=1)), orthogonal)
-            for second in best_columns(then, k[two], tuning):
-                value = base + first.gain + second.gain
-                if value > best.variance:
-                    best = Fit(_with(w, two, second), value)
-        if k[one] == k[two]:
-            break
-    return best
+def _longer(s: Array, points: Points, columns: Columns) -> Points:
+    """Each column beside the point that owns it."""
+    w = np.zeros((len(columns.of), len(s), points.w.shape[2] + 1))
+    w[:, :, :-1] = points.w[columns.of]
+    w[np.arange(len(w))[:, None], columns.supports, -1] = columns.weights
+    return Points(w, points.variances[columns.of] + columns.gains)
 
 
 def _finished(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
@@ -381,15 +235,3 @@ def _cut(w: Array, k: Counts) -> Array:
         for j, top in zip(of_it, heaviest(sizes[of_it], kj), strict=True):
             z[top, j] = w[top, j]
     return np.asarray(z / np.maximum(np.linalg.norm(z, axis=0), 1e-300))
-
-
-def _best(fits: list[Fit], n: int) -> list[Fit]:
-    """The n best points with different sets of supports. Ties are ordered by feature index, lowest first."""
-    kept: list[tuple[list[tuple[int, ...]], Fit]] = []
-    for fit in sorted(fits, key=lambda fit: -fit.variance):
-        features = sorted(tuple(support.tolist()) for support in fit.supports)
-        if all(features != known for known, _ in kept):
-            kept.append((features, fit))
-    top = [(features, fit) for features, fit in kept if fit.variance >= kept[0][1].variance * (1.0 - TIE)]
-    top.sort(key=lambda pair: pair[0])
-    return [fit for _, fit in top + kept[len(top) :]][:n]

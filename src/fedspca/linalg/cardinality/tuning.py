@@ -14,6 +14,8 @@ class Tuning:
 
     Attributes
     ----------
+    small : int
+        With at most this many features, all of them are starts.
     first_wave : int
         Number of features used as starts first, by their row bounds. Their results decide which others are needed.
     short : int
@@ -33,6 +35,8 @@ class Tuning:
         Number of the most promising swaps of two features that are tried exactly at a time.
     steps : int
         The most swaps in a row. Local searches end by themselves; this only limits their time.
+    points : int
+        Solutions that are swept once, all together; the better half of them is swept again.
     beam : int
         Partial solutions that are kept while columns are added one after another.
     branches : int
@@ -61,6 +65,7 @@ class Tuning:
         Time, by ``time.monotonic()``, after which no further move is tried. The best solution so far is returned.
     """
 
+    small: int = 16
     first_wave: int = 8
     short: int = 20
     long: int = 40
@@ -68,18 +73,19 @@ class Tuning:
     chunk: int = 512
     refits: int = 64
     climbs: int = 6
-    swaps: int = 16
+    swaps: int = 8
     steps: int = 40
-    beam: int = 4
+    beam: int = 8
+    points: int = 32
     branches: int = 2
-    pool: int = 24
+    pool: int = 16
     sweeps: int = 6
-    finalists: int = 2
+    finalists: int = 4
     pairs: int = 3
     handovers: bool = True
     near: float = 0.99
     few: int = 6
-    rotations: int = 8
+    rotations: int = 12
     entries: int = 24
     deadline: float = math.inf
 
@@ -87,6 +93,10 @@ class Tuning:
     def late(self) -> bool:
         """Whether the deadline has passed."""
         return time.monotonic() > self.deadline
+
+    def quick(self) -> Self:
+        """The same where points are only to be ranked: few swaps are tried, and few in a row."""
+        return replace(self, swaps=2, steps=3)
 
     @classmethod
     def for_size(cls, d: int, k: int, r: int) -> Self:
@@ -102,19 +112,31 @@ class Tuning:
             swaps=max(2, int(plain.swaps / eigenproblem)),
             steps=max(4, int(plain.steps / max(1.0, eigenproblem / 8.0))),
             beam=max(2, int(plain.beam / fewer)),
+            points=max(8, int(plain.points / fewer)),
             branches=plain.branches if r <= 3 else 1,
             pool=max(8, int(plain.pool / max(1.0, eigenproblem / 4.0, fewer))),
             sweeps=max(2, int(plain.sweeps / max(1.0, fewer / 2.0))),
-            finalists=max(1, int(plain.finalists / fewer)),
+            finalists=max(3, int(plain.finalists / fewer)),
             pairs=plain.pairs if r <= 4 and k <= 64 else 0,
             handovers=r <= 5 and k <= 64,
-            rotations=plain.rotations if r <= 3 else 0,
+            rotations=plain.rotations if r <= 5 else 0,
         )
         return made if d <= _LARGE or r == 1 else made.lighter()
 
     def lighter(self) -> Self:
         """Less effort, for a search that is repeated many times."""
-        return replace(self, beam=2, branches=1, climbs=2, finalists=1, sweeps=2, pairs=0, pool=8, handovers=False)
+        return replace(
+            self,
+            beam=2,
+            points=4,
+            branches=1,
+            climbs=2,
+            finalists=1,
+            sweeps=2,
+            pairs=0,
+            pool=8,
+            handovers=False,
+        )
 
 
 @dataclass(frozen=True)
