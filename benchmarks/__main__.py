@@ -3,7 +3,8 @@
 `python -m benchmarks optima --data FOLDER` takes the covariances of a folder along.
 
 What is measured goes into docs/performance.json, part by part, and docs/performance.md shows all that is in it.
-Of one machine, some workloads may be measured again alone; any other part of which only some is run is only printed.
+Of one machine and of the modes, some workloads may be measured again alone; any other part of which only some is run is
+only printed.
 """
 
 import sys
@@ -12,7 +13,7 @@ from importlib import import_module
 
 from benchmarks import report
 
-MEASURED = ("machine", "threads", "sites", "passes", "growth", "large")
+MEASURED = ("machine", "modes", "threads", "sites", "passes", "growth", "large")
 PRINTED = (
     "adjusting",
     "anomalies",
@@ -31,7 +32,7 @@ PRINTED = (
     "units",
     "updating",
 )
-SLOW = ("institutions", "rounds")  # only when named: they need Flower, and take many minutes
+SLOW = ("best_known", "institutions", "rounds")  # only when named: they take many minutes, and some need Flower
 KNOWN = (*MEASURED, *PRINTED, *SLOW)
 CURVES = ("n", "d", "nnz", "K", "r")
 
@@ -55,7 +56,7 @@ def main(arguments: list[str]) -> int:
             continue
         rows, found = part.run(say, only)
         bars += found
-        if not only or name == "machine":
+        if not only or name in ("machine", "modes"):
             report.keep(name, rows, found)
     if bars:
         say("\nWhat must hold")

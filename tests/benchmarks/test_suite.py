@@ -8,6 +8,8 @@ import pytest
 from benchmarks.growth import exponent
 from benchmarks.machine import _bars
 from benchmarks.measure import Bar, Measured, measured
+from benchmarks.modes import Case, small
+from benchmarks.modes import _bars as mode_bars
 from benchmarks.peers import PEERS, quality
 from benchmarks.workloads import Workload, blocks, sparse_rows, spiked
 
@@ -85,3 +87,14 @@ def test_bars_fail_where_a_peer_is_better():
         "ExactSPCA overlapping below every sparse peer",
     ]
     assert str(Bar("here", "is so", "1", False)).startswith("FAIL")
+
+
+def test_a_mode_fails_if_it_is_slow_or_loses_variance():
+    case = Case("W8 wine", partial(ones, 1), 2, 5, "n_nonzero", "at most 6 × PCA or 0.1 s", small)
+    row = {"cpu": 0.05, "pca": 0.001, "value": 5.0, "best": 5.0}
+    assert all(bar.holds for bar in mode_bars(case, row))
+    assert [bar.holds for bar in mode_bars(case, {**row, "cpu": 0.2})] == [False, True]
+    assert [bar.holds for bar in mode_bars(case, {**row, "value": 4.999})] == [True, False]
+    fewer = {**row, "value": -13.0, "best": -12.0}  # non-zeros
+    assert [bar.holds for bar in mode_bars(case, fewer)] == [True, False]
+    assert not mode_bars(case, {"failed": "none in 60 CPU s"})[0].holds

@@ -1,0 +1,252 @@
+"""Every mode beside dense PCA, time and variance: small tables (W8), many components (W9), single precision (W10)."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.decomposition import PCA
+
+from benchmarks.growth import exponent
+from benchmarks.measure import Bar, Measured, measured
+from benchmarks.workloads import spiked, wdbc
+from fedspca import ExactSPCA
+
+Array = NDArray[Any]
+
+BEST = Path(__file__).parent / "best_known.json"
+LOST = 1e-4  # share of the best known value that a fit may lose
+LIMIT = 60.0  # CPU seconds of one run
+TABLES = {"iris": load_iris, "wine": load_wine, "WDBC": load_breast_cancer, "digits": load_digits}
+MODES = ("n_nonzero", "overlapping", "variance_kept", "lam")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mode on some rows. ``most`` is the bar on its CPU seconds, given PCA's, and ``what`` says it in words."""
+
+    workload: str
+    make: Callable[[], Array]
+    r: int
+    k: int
+    mode: str
+    what: str
+    most: Callable[[float], float]
+    repeats: int = 9
+
+    @property
+    def name(self) -> str:
+        """The key of the best value known."""
+        return f"{self.workload}, {self.r} components, {self.mode}"
+
+
+def table(name: str) -> Array:
+    """A table of scikit-learn's, each column that varies centred and divided by its deviation."""
+    x = TABLES[name]().data
+    x = x[:, x.std(axis=0) > 0.0]
+    return np.asarray((x - x.mean(axis=0)) / x.std(axis=0, ddof=1))
+
+
+def spikes(n: int, d: int, n_spikes: int, k: int = 10) -> Array:
+    """Rows with spikes whose sizes fall from 40 to 4 times the noise."""
+    return spiked(n, d, tuple(float(size) for size in np.geomspace(40.0, 4.0, n_spikes)), k)
+
+
+def cases() -> Iterator[Case]:
+    """W8 and W9."""
+    for name in TABLES:
+        make = partial(table, name)
+        k = 3 if name == "iris" else 5
+        for r in (1, 2, 3, 5, 20):
+            if r >= make().shape[1] or (r == 20 and name != "digits"):
+                continue
+            what, most = _bar(name, r)
+            yield from (Case(f"W8 {name}", make, r, k, mode, what, most, 9 if r < 20 else 3) for mode in MODES)
+    star = partial(wdbc, standardised=True)
+    yield from (Case("W8 WDBC*", star, 2, 12, mode, "at most 6 × PCA or 0.1 s", small, 3) for mode in MODES[:2])
+    for n, d, n_spikes, k, components in (
+        (2_000, 300, 25, 10, (5, 20, 50)),
+        (1_000, 3_000, 20, 15, (20,)),
+        (5_000, 2_000, 50, 10, (50,)),
+    ):
+        make = partial(spikes, n, d, n_spikes)
+        for r in components:
+            five = (n, r) == (5_000, 50)
+            what = f"at most {5 if five else 20} × PCA"
+            most = partial(_times, 5.0 if five else 20.0)
+            yield from (Case(f"W9 {n:,} × {d:,}", make, r, k, mode, what, most, 3) for mode in MODES)
+
+
+def _bar(name: str, r: int) -> tuple[str, Callable[[float], float]]:
+    if name != "digits":
+        return "at most PCA + 5 ms", _five_ms_more
+    if r == 5:
+        return "at most 10 × PCA + 10 ms", _ten_times
+    return ("at most 0.15 s", _fixed) if r == 20 else ("at most 6 × PCA or 0.1 s", small)
+
+
+def _five_ms_more(pca: float) -> float:
+    return pca + 5e-3
+
+
+def _ten_times(pca: float) -> float:
+    return 10.0 * pca + 1e-2
+
+
+def _fixed(_pca: float) -> float:
+    return 0.15
+
+
+def small(pca: float) -> float:
+    """The bar where dense PCA takes less than half a second."""
+    return max(6.0 * pca, 0.1)
+
+
+def _times(factor: float, pca: float) -> float:
+    return factor * pca
+
+
+def settings(mode: str, k: int, n: int) -> dict[str, Any]:
+    """What an estimator is told for a mode. No proof is asked for."""
+    asked: dict[str, dict[str, Any]] = {
+        "n_nonzero": {"n_nonzero": k},
+        "overlapping": {"n_nonzero": k, "orthogonal": False},
+        "variance_kept": {"variance_kept": 0.9},
+        "lam": {"lam": 0.1 * n},
+    }
+    return {**asked[mode], "proof_seconds": 0.0}
+
+
+def fit(mode: str, r: int, k: int, x: Array) -> ExactSPCA:
+    """One fit."""
+    return ExactSPCA(r, **settings(mode, k, len(x))).fit(x)
+
+
+def value(mode: str, x: Array, model: ExactSPCA) -> float:
+    """What is maximised: captured variance, less the penalty if there is one, or minus the number of non-zeros."""
+    if mode == "variance_kept":
+        return -float(np.count_nonzero(model.components_))
+    return -float(model.objective_) / len(x)
+
+
+def best_known() -> dict[str, float]:
+    """The best value of each case that an earlier fit or the other search has found; see `best_known.py`."""
+    found: dict[str, float] = json.loads(BEST.read_text(encoding="utf-8")) if BEST.exists() else {}
+    return found
+
+
+def run(say: Callable[[str], None], only: tuple[str, ...] = ()) -> tuple[list[dict[str, Any]], list[Bar]]:
+    """Measure every case, or those whose workloads begin so."""
+    known = best_known()
+    rows: list[dict[str, Any]] = []
+    bars: list[Bar] = []
+    for case in cases():
+        if only and not case.workload.startswith(only):
+            continue
+        row = _one(case, known)
+        rows.append(row)
+        bars += _bars(case, row)
+        say(line(row))
+    bars += _growth(rows)
+    if not only or any("W10".startswith(word) for word in only):
+        for row, bar in _precisions():
+            rows.append(row)
+            bars.append(bar)
+            say(line(row))
+    return rows, bars
+
+
+def _one(case: Case, known: dict[str, float]) -> dict[str, Any]:
+    outcome = measured(
+        case.make,
+        partial(fit, case.mode, case.r, case.k),
+        partial(_pca, case.r),
+        judge=partial(_judged, case.mode),
+        limit=LIMIT,
+        repeats=case.repeats,
+    )
+    row: dict[str, Any] = {"workload": case.workload, "r": case.r, "k": case.k, "mode": case.mode}
+    if isinstance(outcome, str):
+        return row | {"failed": outcome}
+    best = known.get(case.name, float("nan"))
+    return row | outcome.figures() | {"pca": outcome.cpu / outcome.cpu_ratio, "best": best}
+
+
+def _pca(r: int, x: Array) -> object:
+    return PCA(r, random_state=0).fit(x)
+
+
+def _judged(mode: str, x: Array, model: ExactSPCA) -> dict[str, float]:
+    total = float(np.var(x, axis=0).sum())
+    w = np.linalg.qr(np.asarray(model.components_).T)[0]
+    captured = float(np.var((x - x.mean(axis=0)) @ w, axis=0).sum())
+    return {"value": value(mode, x, model), "captured": captured / total}
+
+
+def _bars(case: Case, row: dict[str, Any]) -> list[Bar]:
+    where = f"{case.workload}, r = {case.r}, {case.mode}"
+    if "failed" in row:
+        return [Bar(where, case.what, str(row["failed"]), False)]
+    found = f"{1e3 * row['cpu']:.1f} ms, PCA {1e3 * row['pca']:.1f}"
+    lost = (row["best"] - row["value"]) / abs(row["best"])
+    return [
+        Bar(where, case.what, found, row["cpu"] <= case.most(row["pca"])),
+        Bar(where, f"loses at most {LOST:g} of the best known", f"{max(lost, 0.0):.1e}", lost <= LOST),
+    ]
+
+
+def _growth(rows: list[dict[str, Any]]) -> list[Bar]:
+    """The exponent of time in the number of components, where PCA takes longer than a few calls."""
+    bars = []
+    for mode in MODES:
+        mine = [row for row in rows if row["workload"].startswith("W9 2,000") and row["mode"] == mode and "cpu" in row]
+        if len(mine) > 1:
+            power = exponent([(row["r"], row["cpu"]) for row in mine])
+            bars.append(Bar(f"W9 2,000 × 300, {mode}", "exponent in r at most 1.5", f"{power:.2f}", power <= 1.5))
+    return bars
+
+
+def _precisions() -> Iterator[tuple[dict[str, Any], Bar]]:
+    """W10: float32 rows beside the same rows in float64."""
+    for name, make, k in (
+        ("W10 W3, float32", partial(spiked, 200_000, 500, (40.0, 35.0, 30.0, 25.0, 20.0), 10), 10),
+        ("W10 W4, float32", partial(spiked, 500, 20_000, (400.0, 350.0, 300.0, 250.0, 200.0), 50), 50),
+    ):
+        outcome = measured(
+            partial(_both, make), partial(_fit_one, 1, k), partial(_fit_one, 0, k), judge=_same, limit=LIMIT, repeats=5
+        )
+        row: dict[str, Any] = {"workload": name, "r": 5, "k": k, "mode": "n_nonzero"}
+        what = "at most 0.65 of float64"
+        if isinstance(outcome, Measured):
+            row |= outcome.figures() | {"best": outcome.quality["float64"]}
+            yield row, Bar(name, what, f"{outcome.cpu_ratio:.2f}", outcome.cpu_ratio <= 0.65)
+        else:
+            yield row | {"failed": outcome}, Bar(name, what, outcome, False)
+
+
+def _both(make: Callable[[], Array]) -> tuple[Array, Array]:
+    x = make()
+    return x, x.astype(np.float32)
+
+
+def _fit_one(which: int, k: int, data: tuple[Array, Array]) -> ExactSPCA:
+    return fit("n_nonzero", 5, k, data[which])
+
+
+def _same(data: tuple[Array, Array], model: ExactSPCA) -> dict[str, float]:
+    k = int(np.count_nonzero(model.components_[0]))
+    twice = _fit_one(0, k, data)
+    return {"value": value("n_nonzero", data[0], model), "float64": value("n_nonzero", data[0], twice)}
+
+
+def line(row: dict[str, Any]) -> str:
+    """One row of the table in the terminal."""
+    head = f"  {row['workload']:<18}r = {row['r']:<4}{row['mode']:<15}"
+    if "failed" in row:
+        return head + str(row["failed"])
+    return f"{head}{1e3 * row['cpu']:>9.1f} ms{row['cpu_ratio']:>9.2f} ×{row['value']:>12.5f} best {row['best']:.5f}"
