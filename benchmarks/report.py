@@ -34,17 +34,17 @@ ones too, whose variance they cannot always reach."""
 MODES = """\
 W8 are small tables, W9 many components, W10 float32 rows, of which the ratio is to float64. No proof is asked for.
 `captured` is the share of the total variance that the span of the loadings captures. `value` is what a mode maximises:
-captured variance, less the penalty with `lam` (a tenth of the variance of a standardised feature), or minus the number of
-non-zeros with `variance_kept` (0.9). The best known value is that of the other search with 500 starts
-(`benchmarks/other_search.py`), where there are few features, or of an earlier fit (`python -m benchmarks best_known`). A
-fit that loses more than a ten-thousandth of it fails, so that time is never bought with variance."""
+captured variance, less the penalty with `lam` (a tenth of the variance of a standardised feature), or minus the number
+of non-zeros with `variance_kept` (0.9). The best known value is that of the other search with 500 starts
+(`benchmarks/other_search.py`), where there are few features, or of an earlier fit (`python -m benchmarks best_known`).
+A fit that loses more than a ten-thousandth of it fails, so that time is never bought with variance."""
 
 
 def keep(part: str, rows: Sequence[dict[str, Any]], bars: Sequence[Bar], folder: Path = DOCS) -> None:
     """Put a part into `performance.json` in the place of what it was, and write the page and the plots anew.
 
-    Of one machine and of the modes, only the workloads that are there take the place of what they were: each is measured
-    by itself.
+    Of one machine and of the modes, only the workloads that are there take the place of what they were: each is
+    measured by itself.
     """
     store = folder / "performance.json"
     saved = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {"parts": {}}
@@ -85,7 +85,7 @@ def _merged_modes(before: dict[str, Any], found: dict[str, Any]) -> dict[str, An
 
 def _number(name: str) -> tuple[int, str]:
     """W8 comes before W10."""
-    return int(name.split()[0][1:]), name
+    return int(name.split(maxsplit=1)[0][1:]), name
 
 
 def _about() -> dict[str, Any]:
