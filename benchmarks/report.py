@@ -112,8 +112,8 @@ def _page(figures: Mapping[str, Any], bars: Sequence[Bar], plots: Mapping[str, s
         lines += _table(("method", "right on", "fails on", "largest shortfall", "there"), _right(rows))
     if rows := figures.get("modes"):
         lines += ["## Every mode", "", MODES, ""]
-        head = ("workload", "components", "mode", "CPU ms", "PCA, ms", "× PCA", "captured", "value", "best known")
-        lines += _table(head, [_mode(row) for row in rows])
+        asked = ("workload", "components", "mode", "CPU ms", "PCA, ms", "× PCA", "captured", "value", "best known")
+        lines += _table(asked, [_mode(row) for row in rows])
     if rows := figures.get("threads"):
         lines += ["## All cores", ""]
         cells = [(r["workload"], r["threads"], f"{r['wall']:.4f}", f"{r['wall_ratio']:.2f}") for r in rows]
