@@ -5,7 +5,7 @@ import pytest
 
 from fedspca import Query, Site, SiteRefusal
 from fedspca.door import session
-from fedspca.federation.secure import SecureFederation
+from fedspca.federation.secure import masked_federation
 from helpers.hostile import masked
 
 D = 3
@@ -24,7 +24,7 @@ def two_runs(again):
     inside = federation._conversation
     door = inside._channel.endpoints["s1"]
     door.site, door._session = Site("s1", again), None  # its guard was started anew, over the file as it now is
-    second = SecureFederation(type(inside)(inside._channel, inside._identity, inside.agreement, "1" * 32))
+    second = masked_federation(type(inside)(inside._channel, inside._identity, inside.agreement, "1" * 32))
     return before, second.sum(Query("moments"))["sums"]
 
 

@@ -59,10 +59,6 @@ def test_packing_keeps_the_norm_and_comes_back():
 
 
 def test_noise_is_a_discrete_gaussian_of_the_size_that_was_asked():
-    drawn = noise.discrete_gaussian(float(1 << 22), 50_000)
-    assert np.array_equal(drawn, np.rint(drawn))
-    assert abs(drawn.mean()) < 5 * (1 << 22) / math.sqrt(50_000)
-    assert np.isclose(drawn.std(), 1 << 22, rtol=0.02)
     released = noise.noised(np.zeros(1000), 3.0, 24)
     assert np.array_equal(released, np.rint(np.ldexp(released, 24)) / 2**24)
     assert np.isclose(released.std(), 3.0, rtol=0.15)
@@ -327,27 +323,3 @@ def test_noise_too_large_for_whole_numbers_in_a_double_is_refused(monkeypatch):
     for sigma, grid in ((largest, 0), (largest / 2, 1)):
         with pytest.raises(ValueError, match="too fine"):
             noise.noised(np.zeros(1), sigma, grid)
-
-
-@pytest.mark.parametrize("size", [0, 1, 3, 7, 8, 9, 23])
-def test_as_many_draws_as_are_asked_for_however_they_are_shared_out(monkeypatch, size):
-    monkeypatch.setattr(noise, "CHUNK", 8)
-    asked = []
-
-    def draw(zeros):
-        assert not any(zeros)
-        asked.append(len(zeros))
-        return list(range(len(zeros)))
-
-    monkeypatch.setattr(noise, "_sampler", lambda scale: draw)
-    drawn = noise.discrete_gaussian(5.0, size)
-    expected = [k for start in range(0, size, 8) for k in range(min(8, size - start))]
-    assert drawn.tolist() == expected
-    assert drawn.dtype == np.float64
-    assert max(asked, default=0) <= 8
-
-
-def test_draws_differ_and_follow_the_stated_scale():
-    one, other = noise.discrete_gaussian(100.0, 2000), noise.discrete_gaussian(100.0, 2000)
-    assert not np.array_equal(one, other)
-    assert np.concatenate([one, other]).std() == pytest.approx(100.0, rel=0.06)  # five standard errors

@@ -3,14 +3,14 @@
 import numpy as np
 
 from fedspca.federation.base import FederationError
-from fedspca.federation.secure import SecureFederation
+from fedspca.federation.secure import masked_federation
 from helpers.letters import conversation_with
 
 
 def masked(sites, **terms):
     """Return a masked federation over the doors of these sites."""
     given = {"masked": True, "min_sites": 3, "consensus_under_masks": True, **terms}
-    return SecureFederation(conversation_with(sites, **given))
+    return masked_federation(conversation_with(sites, **given))
 
 
 def frame(d, mean=0.0, scale=1.0):

@@ -40,13 +40,13 @@ class Unreliable:
         return [(site, message) for site, message in opened if message.kind == kind]
 
 
-def watched(sites, lost=None, after=0, on_dropout="continue", **settings):
+def watched(sites, lost=None, after=0, on_dropout="continue", kind=SecureFederation, **settings):
     """A secure federation over a channel that loses sites."""
     federation = secure_federation(sites, on_dropout=on_dropout, **settings)
     conversation = federation._conversation
     channel = Unreliable(conversation._channel, lost, after)
     inside = Conversation(channel, conversation._identity, conversation.agreement, conversation.run)
-    return SecureFederation(inside), channel
+    return kind(inside), channel
 
 
 def step(sites, iteration=0, r=2):

@@ -10,7 +10,7 @@ from fedspca.dp.ledger import Ledger
 from fedspca.federation.conversation import Conversation
 from fedspca.federation.journal import Journal
 from fedspca.federation.resumable import ResumableFederation
-from fedspca.federation.secure import SecureFederation
+from fedspca.federation.secure import masked_federation
 from fedspca.letters.audit import Audit
 from fedspca.letters.identity import Identity
 
@@ -57,7 +57,7 @@ class Restarting:
         return Endpoint(site, self.identities[name], self.coordinator.public, store, Audit(home / "log.jsonl"))
 
     def federation(self, journal=None):
-        federation = SecureFederation(Conversation(self, self.coordinator, self.agreement, RUN))
+        federation = masked_federation(Conversation(self, self.coordinator, self.agreement, RUN))
         return ResumableFederation(federation, Journal(journal, "this")) if journal else federation
 
 

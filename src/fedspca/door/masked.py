@@ -17,7 +17,9 @@ from fedspca.letters.wire import Message
 from fedspca.masking.aggregator import Scale
 from fedspca.masking.coding import stated_base
 from fedspca.masking.fixed_point import decode_terms, segments_of
+from fedspca.masking.graph import choices_for
 from fedspca.masking.messages import FINISH, KEYS, MASKED, PROTOCOL_ARRAYS, SHARES, UNMASK
+from fedspca.masking.neighbours import introduce, mask_among_neighbours
 from fedspca.masking.party import (
     AlteredSum,
     MaskingState,
@@ -69,8 +71,9 @@ def keys(session: Session, _message: Message) -> Message:
 
 
 def shares(session: Session, message: Message) -> Message:
-    """Share the secrets of the round to come."""
-    state, reply = share(_party(session), _state(session, message), message)
+    """Share the secrets of the round to come, or among many sites meet the neighbours."""
+    party = _party(session)
+    state, reply = (introduce if party.choices else share)(party, _state(session, message), message)
     session.secrets[STATE] = state.to_array()
     return reply
 
@@ -82,7 +85,9 @@ def masked(session: Session, message: Message) -> Message:
     before = _with_sum(session, message)
     _check_next(session, query)
     _check_codings(session, query, message)
-    state, reply = mask_terms(_party(session), before, message, query, session.site.n_features, session.answer)
+    party = _party(session)
+    mask = mask_among_neighbours if party.choices else mask_terms
+    state, reply = mask(party, before, message, query, session.site.n_features, session.answer)
     session.secrets[STATE] = state.to_array()
     if (base := stated_base(query, message.fields["coding"])) is not None:
         session.secrets[BASE] = np.array([base])
@@ -93,7 +98,10 @@ def masked(session: Session, message: Message) -> Message:
 def unmasked(session: Session, message: Message) -> Message:
     """Help to unmask the sum of those who answered."""
     asked = json.loads(session.secrets[ASKED].tobytes()) if ASKED in session.secrets else {}
-    state, asked, reply = unmask(_party(session), _state(session, message), message, asked)
+    party = _party(session)
+    if party.choices:
+        raise SiteRefusal(party.name, UNMASK, "among so many sites nobody helps to unmask: every sum is over all.")
+    state, asked, reply = unmask(party, _state(session, message), message, asked)
     session.secrets[STATE] = state.to_array()
     session.secrets[ASKED] = np.frombuffer(json.dumps(asked).encode(), np.uint8)
     return reply
@@ -213,6 +221,7 @@ def _party(session: Session) -> Party:
         raise SiteRefusal(session.site.name, KEYS, "the owner approved a study without masks.")
     threshold = threshold_of(len(agreement.sites), agreement.min_sites)
     base = int(session.secrets[BASE][0]) if BASE in session.secrets else None
+    whole = agreement.on_dropout != "continue"
     return Party(
         session.site.name,
         session.identity,
@@ -220,8 +229,9 @@ def _party(session: Session) -> Party:
         agreement.hash,
         session.run,
         threshold,
-        whole=agreement.on_dropout != "continue",
+        whole=whole,
         base=base,
+        choices=choices_for(len(agreement.sites), whole=whole),
     )
 
 

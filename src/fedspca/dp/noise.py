@@ -7,21 +7,18 @@ Frobenius norm. This norm counts off-diagonal entries twice, so they are release
 variance.
 
 Rows become integers before they are multiplied. So the bound on what one row can change is exact, whatever a question
-contains. Sums are rounded to multiples of 2⁻ᵍ and get discrete Gaussian noise, drawn by OpenDP from the operating
-system's randomness: the last digits of floating-point noise could reveal a value.
+contains. Sums are rounded to multiples of 2⁻ᵍ and get discrete Gaussian noise, drawn exactly from the operating
+system's randomness (:mod:`fedspca.dp.gaussian`): the last digits of floating-point noise could reveal a value.
 """
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from os import cpu_count
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Cost
+from fedspca.dp.gaussian import discrete_gaussian
 from fedspca.linalg.operators import Rows, dense_parts, row_blocks, summed_anywhere
 
 Array = NDArray[np.float64]
@@ -31,7 +28,6 @@ FINE = 1 << 20  # the fewest units of the grid in one standard deviation
 EXACT = float(1 << 53)  # above it a double does not hold every integer
 LARGEST = 1e150  # its square is still a number
 LARGEST_GRID = 200
-CHUNK = 20_000
 STEPS = float(1 << 20)  # units in the length to which rows are shortened
 EXACT_ROWS = 1 << 12  # the sum of this many products of such lengths is below 2⁵³
 CARRY = 40
@@ -185,22 +181,3 @@ def noised(values: Array, sigma: float, grid: int) -> Array:
     whole = np.rint(np.clip(np.ldexp(values, grid), -EXACT / 4, EXACT / 4))
     whole += discrete_gaussian(steps, values.size).reshape(values.shape)
     return np.asarray(np.ldexp(whole, -grid))
-
-
-def discrete_gaussian(scale: float, size: int) -> Array:
-    """Draw integers k with probabilities proportional to exp(−k²/2scale²), by OpenDP's exact sampler."""
-    draw = _sampler(float(scale))
-    sizes = [min(CHUNK, size - start) for start in range(0, size, CHUNK)]
-    if len(sizes) == 1:
-        return np.array(draw([0] * size), np.float64)
-    with ThreadPoolExecutor(cpu_count() or 1) as pool:  # the sampler runs outside Python
-        drawn = list(pool.map(lambda count: np.array(draw([0] * count), np.float64), sizes))
-    return np.concatenate(drawn) if drawn else np.zeros(0)
-
-
-@lru_cache(maxsize=8)
-def _sampler(scale: float) -> Any:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=scale)

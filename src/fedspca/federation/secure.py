@@ -7,7 +7,7 @@ round, and for one set of sites only.
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from fedspca.letters.identity import Identity
 from fedspca.letters.wire import Message, WireError
 from fedspca.masking.aggregator import RoundSecrets, Scale, check_reply, collected, stacked, unmasked
 from fedspca.masking.fixed_point import Coding, FixedPointOverflow, Segment, Words, add_into, decode_terms, layout
+from fedspca.masking.graph import choices_for
 from fedspca.masking.messages import FINISH, KEYS, MASKED, PREVIOUS, SHARES, SUMMED, UNMASK
 from fedspca.masking.party import masks_are_for, rows_of_bytes, threshold_of
 from fedspca.masking.secret_sharing import SEED, BrokenSecret
@@ -33,6 +34,20 @@ from fedspca.site.question import Query
 from fedspca.site.site import Site
 
 ONE_LIES = "One of the sites that helped to unmask did not keep to the protocol. Begin a new run."
+
+
+class Summed(NamedTuple):
+    """The sum of a round without masks, the sites in it, and the bytes that one site sent and was sent."""
+
+    total: Words
+    sites: list[str]
+    bytes_up: int
+    bytes_down: int
+
+
+def nbytes(arrays: Mapping[str, NDArray[Any]]) -> int:
+    """Return how many bytes some arrays take."""
+    return sum(array.nbytes for array in arrays.values())
 
 
 class SecureFederation(Roster):
@@ -63,6 +78,19 @@ class SecureFederation(Roster):
         """Ask every site and return the sum of their terms. Nobody sees a single site's terms."""
         codings, segments = self._form(query)
         self._round += 1
+        try:
+            summed = self._summed(query, codings, segments)
+            self._previous = ({PREVIOUS: self._round, SUMMED: summed.sites}, {PREVIOUS: summed.total})
+            arrays = decode_terms(summed.total, segments)
+        except BrokenSecret as error:
+            raise FederationError(f"{query.name!r}: {error} {ONE_LIES}") from None
+        except FixedPointOverflow as error:
+            raise FederationError(f"{query.name!r}: {error} Check the units of the columns.") from None
+        self._scale.learn(query, arrays)
+        return Aggregate(arrays, len(summed.sites), summed.bytes_up, summed.bytes_down)
+
+    def _summed(self, query: Query, codings: Mapping[str, Coding], segments: list[Segment]) -> "Summed":
+        """Ask every site, and take the masks off the sum."""
         ready, self._ready = self._ready, None  # if the round fails, the next one begins with new secrets
         if ready is None or ready.sites != self.sites:
             ready = self._share_secrets(query)
@@ -70,20 +98,9 @@ class SecureFederation(Roster):
         answers = self._gather(MASKED, contents, query, segments[-1].stop)
         self._ready = collected(answers, ready.sites)
         self._previous = None
-        about = masks_are_for(query, codings, ready.sites)
-        try:
-            total = self._unmasked(ready, answers, segments, query, about)
-            self._previous = ({PREVIOUS: self._round, SUMMED: sorted(answers)}, {PREVIOUS: total})
-            arrays = decode_terms(total, segments)
-        except BrokenSecret as error:
-            raise FederationError(f"{query.name!r}: {error} {ONE_LIES}") from None
-        except FixedPointOverflow as error:
-            raise FederationError(f"{query.name!r}: {error} Check the units of the columns.") from None
-        self._scale.learn(query, arrays)
-        up = next(iter(answers.values())).arrays
-        down = contents[self.sites[0]][1]
-        sent = sum(array.nbytes for array in up.values()) + SEED * len(ready.sites)
-        return Aggregate(arrays, len(answers), sent, sum(array.nbytes for array in down.values()))
+        total = self._unmasked(ready, answers, segments, query, masks_are_for(query, codings, ready.sites))
+        sent = nbytes(next(iter(answers.values())).arrays) + SEED * len(ready.sites)
+        return Summed(total, sorted(answers), sent, nbytes(contents[self.sites[0]][1]))
 
     def finish(self) -> dict[str, str]:
         """Send the last sum to the sites, so that each has all sums; return the sites not reached, and why."""
@@ -166,7 +183,7 @@ class SecureFederation(Roster):
             lost = dict(replies.lost)
             for site, message in replies.answered.items():
                 try:
-                    check_reply(kind, message, len(contents), length)
+                    self._check(kind, message, len(contents), length)
                     answers[site] = message
                 except WireError as error:
                     lost[site] = str(error)
@@ -174,6 +191,9 @@ class SecureFederation(Roster):
                 break
             waiting = {site: contents[site] for site in lost}
         return {site: answers[site] for site in sorted(answers)}
+
+    def _check(self, kind: str, message: Message, sites: int, length: int) -> None:
+        check_reply(kind, message, sites, length)
 
     def _helped(self, contents: Mapping[str, Content], query: Query, sites: int) -> dict[str, NDArray[np.uint8]]:
         """Ask for shares of every site's secret. Not all sites must answer: a sufficient number is enough."""
@@ -247,6 +267,17 @@ class SecureFederation(Roster):
         self._scale = Scale(arrays)
 
 
+def masked_federation(
+    conversation: Conversation, *, notice: Callable[[str], object] = lambda _: None
+) -> SecureFederation:
+    """Return the masked federation that an agreement asks for: with masks between all sites, or among neighbours."""
+    from fedspca.federation.neighbours import NeighbourFederation
+
+    agreement = conversation.agreement
+    few = choices_for(len(agreement.sites), whole=agreement.on_dropout != "continue") == 0
+    return (SecureFederation if few else NeighbourFederation)(conversation, notice=notice)
+
+
 def secure_federation(
     sites: Iterable[Site],
     *,
@@ -303,4 +334,4 @@ def secure_federation(
         store = MemoryStore()
         store.propose(agreement)
         endpoints[name] = Endpoint(site, identities[name], coordinator.public, store)
-    return SecureFederation(Conversation(LocalChannel(endpoints), coordinator, agreement, secrets.token_hex(16)))
+    return masked_federation(Conversation(LocalChannel(endpoints), coordinator, agreement, secrets.token_hex(16)))

@@ -18,7 +18,7 @@ the coordinator does not. So the sites can detect an altered sum: see :mod:`feds
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -37,6 +37,7 @@ from fedspca.masking.fixed_point import (
     layout,
     segments_of,
 )
+from fedspca.masking.graph import chosen
 from fedspca.masking.messages import KEYS, MASKED, PREVIOUS, SHARES, SUMMED, UNMASK
 from fedspca.masking.secret_sharing import (
     KEY,
@@ -87,6 +88,9 @@ class Party:
         Whether all other sums must contain every site: true if the study waits for a lost site or ends without it.
     base : int or None
         The scale of the study's integers, once a question has used one; see :mod:`fedspca.masking.coding`.
+    choices : int
+        How many neighbours the site chooses if it masks with neighbours only; 0 if with all sites. See
+        :mod:`fedspca.masking.neighbours`.
     """
 
     name: str
@@ -98,6 +102,7 @@ class Party:
     survives: frozenset[str] = PRIVATE
     whole: bool = False
     base: int | None = None
+    choices: int = 0
 
     @property
     def context(self) -> tuple[str, str]:
@@ -123,6 +128,10 @@ class MaskingState:
     peers: dict[str, str] = field(default_factory=dict)  # the secret shared with each other site, for these letters
     ready: dict[str, Any] = field(default_factory=dict)  # this site's secrets of the round to come
     held: dict[str, Any] = field(default_factory=dict)  # everyone's shares of the round that was answered
+    chosen: list[str] = field(default_factory=list)  # the neighbours that this site chose for the run, if it did
+    tags: dict[str, str] = field(
+        default_factory=dict
+    )  # among neighbours: whence the run's key of tags comes, and the key
 
     def to_array(self) -> Bytes:
         """Return the state as bytes."""
@@ -138,24 +147,33 @@ class MaskingState:
 
 
 def announce_key(party: Party) -> tuple[MaskingState, Message]:
-    """Make the site's key of this run, signed with its identity."""
-    seed = new_seed()
+    """Make the site's key of this run, signed with its identity; and choose its neighbours, if it masks with few."""
+    seed, names = new_seed(), sorted(party.roster)
     fields = {"study": party.study, "run": party.run, "site": party.name}
-    key = np.frombuffer(public_key(seed), np.uint8)
-    certificate = party.identity.sign(encode(Message("certificate", fields, {"key": key})))
-    return MaskingState(seed.hex()), Message(KEYS, {}, {"certificate": np.frombuffer(certificate, np.uint8)})
+    arrays: dict[str, NDArray[Any]] = {"key": np.frombuffer(public_key(seed), np.uint8)}
+    neighbours = chosen(names, party.name, party.choices)
+    if neighbours:
+        arrays["chosen"] = np.array([names.index(name) for name in neighbours], np.uint64)
+    certificate = party.identity.sign(encode(Message("certificate", fields, arrays)))
+    state = MaskingState(seed.hex(), chosen=neighbours)
+    return state, Message(KEYS, {}, {"certificate": np.frombuffer(certificate, np.uint8)})
 
 
 def certified_key(party: Party, site: str, certificate: bytes) -> bytes:
     """Return the key that a site's certificate holds; a refusal if the site did not sign it for this run."""
+    return certified(party, site, certificate).arrays["key"].tobytes()
+
+
+def certified(party: Party, site: str, certificate: bytes) -> Message:
+    """Return what a site's certificate holds; a refusal if the site did not sign it for this run."""
     try:
         message = decode(signed_payload(certificate, party.roster[site], f"site {site!r}"))
-        key = rows_of_bytes(message, "key", KEY).tobytes()
+        rows_of_bytes(message, "key", KEY)
     except (InvalidSignature, WireError) as error:
         raise SiteRefusal(party.name, SHARES, f"the key shown as site {site!r}'s is not: {error}") from None
     if (message.kind, message.fields) != ("certificate", {"study": party.study, "run": party.run, "site": site}):
         raise SiteRefusal(party.name, SHARES, f"the key shown as site {site!r}'s is one of another run.")
-    return key
+    return message
 
 
 # -- secrets of a round, shared before it ------------------------------------------------------------------------------
@@ -163,9 +181,9 @@ def certified_key(party: Party, site: str, certificate: bytes) -> bytes:
 
 def share(party: Party, state: MaskingState, message: Message) -> tuple[MaskingState, Message]:
     """Take the others' keys, if they are not known yet, and share this site's secrets of the round among them."""
-    names = _names(party, message, "sites")
+    names = names_in(party, message, "sites")
     if not state.peers:
-        certificates = _certificates(party, message, names)
+        certificates = certificates_in(party, message, names)
         keys = {site: certified_key(party, site, certificates[site]) for site in names}
         seed = bytes.fromhex(state.seed)
         if keys[party.name] != public_key(seed):
@@ -221,7 +239,7 @@ def mask_terms(
     party: Party, state: MaskingState, message: Message, query: Query, d: int, answer: Answer
 ) -> tuple[MaskingState, Message]:
     """Answer a question about d features under masks, and share the secrets of the next round with its sites."""
-    number, present = message.number("round"), _names(party, message, "present")
+    number, present = message.number("round"), names_in(party, message, "present")
     if state.ready.get("round") != number:
         raise SiteRefusal(party.name, query.name, f"the secrets of round {number} were not shared before it.")
     if not set(present) <= set(state.ready["sites"]):
@@ -232,13 +250,10 @@ def mask_terms(
     shares = {}
     for site, *letter in zip(present, keys, commitments, sealed, strict=True):
         shares[site] = _opened(party, state, number, site, *(part.tobytes() for part in letter)).hex()
-    segments = _segments(party, message, query, d)
-    limits = {segment.name: segment.coding.limit(len(party.roster)) for segment in segments[:-2]}
-    vector = encode_terms(answer(query, limits), segments, len(party.roster))
+    segments = segments_asked(party, message, query, d)
     about = masks_are_for(query, message.fields["coding"], present)
     tag_key = key_of_tags(shares, (*party.context, number, about))
-    if not vector[-1]:  # a non-zero last word marks random words, which get no tag
-        stamp(vector, segments, tag_key, party.name)
+    vector = tagged_terms(party, query, segments, answer, tag_key)
     public = {site: key.tobytes() for site, key in zip(present, keys, strict=True)}
     seeds = {kind: bytes.fromhex(state.ready[kind]) for kind in ("own", "key")}
     add_masks(vector, segments, party.name, seeds, public, (*party.context, number, about))
@@ -246,6 +261,17 @@ def mask_terms(
     held = {"round": number, "shares": shares, "question": query_hash(query), "name": query.name, "told": None}
     held |= {"present": present, "key of tags": tag_key.hex(), "form": segments, "due": True}
     return MaskingState(state.seed, state.peers, ready, held), Message(MASKED, {}, {"vector": vector, **arrays})
+
+
+def tagged_terms(
+    party: Party, query: Query, segments: list[Segment], answer: Answer, key: bytes, *, offset: bool = True
+) -> Words:
+    """Return this site's terms as integers, with their tag; random words if they cannot be computed or do not fit."""
+    limits = {segment.name: segment.coding.limit(len(party.roster)) for segment in segments[:-2]}
+    vector = encode_terms(answer(query, limits), segments, len(party.roster))
+    if not vector[-1]:  # a non-zero last word marks random words, which get no tag
+        stamp(vector, segments, key, party.name if offset else None)
+    return vector
 
 
 def key_of_tags(letters: Mapping[str, str], context: tuple[object, ...]) -> bytes:
@@ -314,7 +340,7 @@ def unmask(
     is refused: the difference of the two sums would be the terms of the sites in only one of them. Since different
     questions can ask for the same thing, all questions of a solver must be summed over the same sites.
     """
-    number, survivors = message.number("round"), _names(party, message, "survivors")
+    number, survivors = message.number("round"), names_in(party, message, "survivors")
     held = state.held
     if held.get("round") != number or held["told"] is not None:
         raise SiteRefusal(party.name, UNMASK, f"round {number} is not waiting to be unmasked.")
@@ -376,17 +402,19 @@ def take_sum(party: Party, state: MaskingState, message: Message) -> tuple[Maski
         return state, None
     if message.fields.get(PREVIOUS) != held["round"]:
         if held["told"] is None:
-            return MaskingState(state.seed, state.peers, state.ready, {**held, "due": False}), None
+            return replace(state, held={**held, "due": False}), None
         raise AlteredSum(party.name, message.kind, f"the sum of round {held['round']} was not returned to the sites.")
     segments = segments_of(held["form"])
-    sites, vector = _names(party, message, SUMMED), message.arrays.get(PREVIOUS)
+    sites, vector = names_in(party, message, SUMMED), message.arrays.get(PREVIOUS)
     if vector is None or vector.dtype != np.uint64 or vector.shape != (segments[-1].stop,):
         raise AlteredSum(party.name, message.kind, f"the sum of round {held['round']} has another form than was sent.")
-    state = MaskingState(state.seed, state.peers, state.ready, {**held, "due": False})
+    state = replace(state, held={**held, "due": False})
     if vector[-1]:  # some site's numbers did not fit, so the sum is meaningless
         return state, None
     key = bytes.fromhex(held["key of tags"])
-    if not set(sites) <= set(held["present"]) or not fits(vector, segments, key, sites):
+    offsets = held.get("offsets", sites)  # among neighbours one site adds an offset for all
+    allowed = set(sites) <= set(held["present"]) if offsets is sites else sites == held["present"]
+    if not allowed or not fits(vector, segments, key, offsets):
         reason = (
             f"the sum that the coordinator returned is not the sum of what the sites sent (round {held['round']}, "
             f"{held['name']!r}). Nothing more is answered in this run."
@@ -414,7 +442,7 @@ def rows_of_bytes(message: Message, name: str, width: int, count: int | None = N
     return array
 
 
-def _names(party: Party, message: Message, field_name: str) -> list[str]:
+def names_in(party: Party, message: Message, field_name: str) -> list[str]:
     """Return the sites that a message names: enough of them, this one among them, all of the study, in order."""
     names = message.fields.get(field_name)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -429,7 +457,8 @@ def _names(party: Party, message: Message, field_name: str) -> list[str]:
     return names
 
 
-def _certificates(party: Party, message: Message, names: list[str]) -> dict[str, bytes]:
+def certificates_in(party: Party, message: Message, names: list[str]) -> dict[str, bytes]:
+    """Return the certificates that a message brings, one for each of these sites."""
     lengths, joined = message.fields.get("lengths"), message.arrays.get("certificates")
     if (
         not isinstance(lengths, list)
@@ -444,7 +473,7 @@ def _certificates(party: Party, message: Message, names: list[str]) -> dict[str,
     return {name: joined[end - length : end].tobytes() for name, end, length in zip(names, ends, lengths, strict=True)}
 
 
-def _segments(party: Party, message: Message, query: Query, d: int) -> list[Segment]:
+def segments_asked(party: Party, message: Message, query: Query, d: int) -> list[Segment]:
     """Return where each term stands in the vector, from the question alone."""
     if query.name not in QUERIES:
         raise InvalidQuery(

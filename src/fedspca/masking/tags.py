@@ -20,6 +20,9 @@ An altered X differs in some place by an integer D ≠ 0 with |D| < 2^(64 w). Th
 divide D is 2^(64 w − 1). Then κ_j D takes each of its values modulo 2ᵐ with probability 2^(64 w − 1 − m) = 2⁻¹²⁹ at
 most. Other sites I change the sum of the offsets, which is uniform over 2ᵐ values.
 
+Among many sites (:mod:`fedspca.masking.neighbours`) sums are over all sites or none, and only the first site adds an
+offset. Tags are under masks, so all that is seen is T with one uniform offset, and the bound is the same.
+
 The two additional words replace a prime modulus. With a known prime, X could be altered by a multiple of it. A secret
 prime would have to be found by every site in every round. The offsets are needed: without them twice the sum would fit
 twice the tag, and zero would fit zero.
@@ -40,11 +43,12 @@ LIMB = 16
 PER_WORD = 64 // LIMB
 
 
-def stamp(vector: Words, segments: list[Segment], key: bytes, site: str) -> None:
-    """Write a site's tag of its own integers into its place in the vector."""
+def stamp(vector: Words, segments: list[Segment], key: bytes, site: str | None) -> None:
+    """Write a site's tag of its own integers into its place in the vector; without an offset if ``site`` is None."""
     *_, tag, _ = segments
     words = tag.coding.words
-    value = (weighted(vector, segments, key) + offset(key, site, words)) % (1 << 64 * words)
+    beta = 0 if site is None else offset(key, site, words)
+    value = (weighted(vector, segments, key) + beta) % (1 << 64 * words)
     vector[tag.start : tag.stop] = np.frombuffer(value.to_bytes(8 * words, "little"), "<u8")
 
 

@@ -17,7 +17,7 @@ from fedspca.federation.plain import PlainFederation
 from fedspca.federation.private import under_agreement
 from fedspca.federation.resumable import Conversing, ResumableFederation
 from fedspca.federation.roster import RosterChanged
-from fedspca.federation.secure import SecureFederation
+from fedspca.federation.secure import SecureFederation, masked_federation
 from fedspca.files import disk_is_full, full_disk, new_file
 from fedspca.fit.run import versions
 from fedspca.letters.identity import InvalidSignature, signed_payload, split_letter
@@ -228,8 +228,8 @@ def _finish(folder: StudyFolder, kept: ResumableFederation) -> None:
 
 def make_federation(conversation: Conversation, notice: Callable[[str], object]) -> Conversing:
     """Return the federation that the agreement asks for: plain, or under masks."""
-    kind = SecureFederation if conversation.agreement.masked else PlainFederation
-    return kind(conversation, notice=notice)
+    make = masked_federation if conversation.agreement.masked else PlainFederation
+    return make(conversation, notice=notice)
 
 
 def _journal(folder: StudyFolder, conversation: Conversation) -> Journal:
