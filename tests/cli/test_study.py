@@ -9,6 +9,7 @@ from fedspca.door.agreement import roster_phrase
 from fedspca.federation.channel import LocalChannel
 from fedspca.fit.settings import FitSettings
 from fedspca.study.coordinator import StudyFolder
+from fedspca.study.log_words import released, with_figures
 from fedspca.study.owner import SiteFolder
 from fedspca.study.run import run_study
 from fedspca.study.simulation import endpoints, make_simulation
@@ -55,6 +56,11 @@ class TestCommands:
         for words in (
             "2 sparse principal components of 6 features",
             "Masked:",
+            "and the other sites see the sum over all sites",
+            "the sum over 2 sites, this one among them",  # what another site can work out
+            "(21 numbers for 6 features)",
+            "A run usually asks about 4 questions",
+            "a seal of this site's log",
             "No row leaves",
             "You have not approved it",
             "gram_product:",
@@ -161,3 +167,20 @@ class TestCommands:
         said = run("site", "join", "heart/invitations/east.invitation", "--site", "east", "--show")
         for words in ("fedspca.flower.executor", "--authority", "--key", "localhost:4433", "--app fedspca/"):
             assert words in said
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words", "figures"),
+    [
+        ({"vector": [66], "key": [32], "shares": [3, 76]}, "66 masked numbers, keys of the masks (99 bytes)", True),
+        ({"product": [6, 2]}, "product 6×2 (99 bytes)", True),
+        ({"shares": [3, 16]}, "keys of the masks (99 bytes)", False),
+        ({"approval": [207]}, "the signed approval (99 bytes)", False),
+        ({"components": [2, 6]}, "the loadings, computed here from the sums, 2×6 (99 bytes)", False),
+        ({}, "no numbers", False),
+    ],
+)
+def test_a_line_of_the_log_says_in_words_what_left(arrays, words, figures):
+    line = {"verdict": "answered", "bytes": 99, "released": [[name, "<f8", shape] for name, shape in arrays.items()]}
+    assert released(line) == words
+    assert with_figures(line) is figures

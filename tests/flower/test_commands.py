@@ -15,6 +15,7 @@ from fedspca.flower.commands import (
     executor_command,
     free_port,
     gateway_command,
+    join_address,
     shown,
     split_address,
     superlink_command,
@@ -37,7 +38,7 @@ def test_the_superlink_is_on_loopback_with_tls_and_registered_nodes(certificates
 
 
 def test_the_gateway_is_what_the_network_sees(certificates):
-    assert "--host 0.0.0.0 --port 443 --superlink-port 9000" in shown(gateway_command(certificates, 443, 9000))
+    assert "--host :: --port 443 --superlink-port 9000" in shown(gateway_command(certificates, 443, 9000))
 
 
 def test_a_superlink_with_a_secret_starts_no_apps(certificates, tmp_path):
@@ -71,6 +72,7 @@ def test_nothing_is_reported_to_anyone(monkeypatch, tmp_path):
 )
 def test_addresses(address, parts):
     assert split_address(address) == parts
+    assert split_address(join_address(*parts)) == parts
 
 
 @pytest.mark.parametrize("address", ["h", ":1", "h:", "h:x"])

@@ -1,6 +1,7 @@
 """Only Fleet passes the gateway, and what passes is not changed."""
 
 import asyncio
+import socket
 
 import pytest
 
@@ -9,7 +10,8 @@ pytest.importorskip("uvicorn")
 
 import httpx
 
-from fedspca.flower.gateway import Gateway
+from fedspca.flower.commands import free_port
+from fedspca.flower.gateway import Gateway, listener
 
 
 def ask(path="/v1/fleet/pull-messages", method="POST", body=b"letter", headers=(), query=b"", upstream=None, **limits):
@@ -90,3 +92,13 @@ def test_a_superlink_that_is_not_there():
         raise httpx.ConnectError("refused")
 
     assert ask(upstream=refuse)[0] == 502
+
+
+def test_it_listens_to_both_families():
+    port = free_port()
+    with listener("::", port) as opened:
+        families = {"127.0.0.1", "::1"} if opened.family == socket.AF_INET6 else {"127.0.0.1"}
+        for host in families:
+            socket.create_connection((host, port), timeout=5.0).close()
+    with listener("127.0.0.1", free_port()) as opened:
+        assert opened.family == socket.AF_INET

@@ -10,8 +10,14 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from fedspca.flower.certificates import Certificates, make_certificates
-from fedspca.flower.reaching import Unreachable, clock_of, proxy_for, try_connection
+from fedspca.flower.certificates import (
+    Certificates,
+    InvalidCertificate,
+    check_certificate,
+    make_certificates,
+    renew_certificate,
+)
+from fedspca.flower.reaching import Unreachable, clock_of, proxy_for, try_certificate, try_connection
 
 LONG_AGO = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 HOST = "study.example.org"
@@ -191,3 +197,24 @@ def test_hosts_for_which_there_is_no_proxy(monkeypatch):
 
 def test_a_server_that_tells_no_time(made, server):
     assert clock_of("127.0.0.1", server(made), made.authority) is None
+
+
+def test_a_certificate_is_tried_as_a_site_would(made, tmp_path):
+    assert try_certificate(made, HOST) is None
+    assert try_certificate(made, "10.0.0.5") is None
+    assert "not for elsewhere.example.org" in try_certificate(made, "elsewhere.example.org")
+    other = make_certificates(tmp_path / "other", [HOST])
+    assert "not signed by this study's authority" in try_certificate(made._replace(authority=other.authority), HOST)
+    assert "cannot be used together" in try_certificate(made._replace(key=other.key), HOST)
+    assert "cannot be used together" in try_certificate(made._replace(key=tmp_path / "none"), HOST)
+
+
+def test_a_renewed_certificate_is_of_the_same_authority(tmp_path):
+    made = make_certificates(tmp_path, [HOST])
+    renewed = renew_certificate(tmp_path, ["fd00::10"])
+    assert try_certificate(renewed, "fd00::10") is None
+    assert check_certificate(renewed.certificate, "fd00:0::10", made.authority)
+    assert f"not for {HOST}" in try_certificate(renewed, HOST)
+    (tmp_path / "ca.key").unlink()
+    with pytest.raises(InvalidCertificate, match=r"authority's key .* cannot be read"):
+        renew_certificate(tmp_path, [HOST])

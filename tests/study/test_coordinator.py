@@ -53,3 +53,31 @@ def test_the_agreement_is_made_without_slow_imports(between):
     code += "print([m for m in ('sklearn', 'scipy.optimize', 'pandas', 'flwr') if m in sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "[]\n"
+
+
+def test_another_host_asks_sites_to_join_anew_and_their_replies_stay_valid(between, tmp_path):
+    pytest.importorskip("cryptography")
+    from fedspca.flower.certificates import make_certificates
+    from fedspca.flower.reaching import try_certificate
+
+    folder, sites, _ = between
+    agreement = folder.agreement()
+    assert folder.renew() == []  # the same host, port and authority
+    settings = folder.path / "study.toml"
+    settings.write_text(settings.read_text().replace('host = "localhost"', 'host = "new.example.org"'))
+    assert folder.renew() == list(SITES)
+    assert try_certificate(folder.served, "new.example.org") is None
+    reply = sites["north"].join(folder.path / "invitations" / "north.invitation")
+    assert sites["north"].invitation.host == "new.example.org"
+    assert reply == folder.replies()["north"]
+    assert folder.agreement() == agreement  # so approvals stay valid too
+    given = make_certificates(tmp_path / "hospital", ["new.example.org"], "hospital")
+    assert folder.renew(given) == list(SITES)
+    assert folder.served.certificate.read_bytes() == given.certificate.read_bytes()
+    sites["north"].join(folder.path / "invitations" / "north.invitation")
+    assert sites["north"].invitation.authority == given.authority.read_text()
+    with pytest.raises(ValueError, match=r"not for new\.example\.org"):
+        folder.renew(make_certificates(tmp_path / "other", ["other.example.org"]))
+    assert folder.served.certificate.read_bytes() == given.certificate.read_bytes()
+    assert folder.renew() == list(SITES)  # back to the study's own
+    assert folder.served == folder.certificates

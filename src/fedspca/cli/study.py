@@ -114,6 +114,38 @@ def start(
     )
 
 
+@app.command("renew")
+def renew(
+    folder: Folder = HERE,
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", help="Your institution's certificate for this machine, in PEM.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="Its private key, without a password.")] = None,
+    authority: Annotated[
+        Path | None, typer.Option("--authority", help="The certificate of the authority that signed it.")
+    ] = None,
+) -> None:
+    """Renew the certificate of the study's server: before it expires, or for another host or port in study.toml.
+
+    Without files the study's own authority issues it. With all three files sites are shown your institution's.
+    """
+    from fedspca.flower.certificates import Certificates
+
+    if len({path is None for path in (certificate, key, authority)}) > 1:
+        raise ValueError("Give --certificate, --key and --authority together, or none of them.")
+    study = _study(folder)
+    given = None if certificate is None or key is None or authority is None else (authority, certificate, key)
+    changed = study.renew(None if given is None else Certificates(*given))
+    say = console()
+    say.print(f"Renewed for {study.settings.host}.", soft_wrap=True)
+    if changed:
+        say.print("Send these sites their invitation again; they take it with: fedspca site join INVITATION")
+        for site in changed:
+            say.print(f"  {study.path / 'invitations' / site}.invitation", soft_wrap=True)
+    if _engine(study).runs:
+        say.print(f"It is used from the next start on: fedspca study stop {folder}; fedspca study start {folder}")
+
+
 @app.command("status")
 def status(
     folder: Folder = HERE,

@@ -58,31 +58,44 @@ def make_certificates(
     start : datetime, optional
         When it becomes valid, if not now.
     """
-    start = (start or dt.datetime.now(dt.UTC)) - CLOCK_SKEW
-    authority_key, server_key = ec.generate_private_key(CURVE), ec.generate_private_key(CURVE)
-    issuer = _name(f"{study[:40]} authority")
+    begin = (start or dt.datetime.now(dt.UTC)) - CLOCK_SKEW
+    key, issuer = ec.generate_private_key(CURVE), _name(f"{study[:40]} authority")
     authority = (
-        _draft(issuer, issuer, authority_key.public_key(), start, max(AUTHORITY_DAYS, days))
+        _draft(issuer, issuer, key.public_key(), begin, max(AUTHORITY_DAYS, days))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False)
-        .sign(authority_key, hashes.SHA384())
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA384())
     )
-    server = (
-        _draft(_name(f"{study[:40]} server"), issuer, server_key.public_key(), start, days)
+    _write(folder / "ca.key", _pem(key), private=True)
+    _write(folder / "ca.crt", authority.public_bytes(serialization.Encoding.PEM))
+    return renew_certificate(folder, hosts, study, days, start)
+
+
+def renew_certificate(
+    folder: Path,
+    hosts: Sequence[str],
+    study: str = "fedspca",
+    days: int = SERVER_DAYS,
+    start: dt.datetime | None = None,
+) -> Certificates:
+    """Issue a certificate for a server, with a new key, by the authority that is in the folder."""
+    begin = (start or dt.datetime.now(dt.UTC)) - CLOCK_SKEW
+    made = Certificates(folder / "ca.crt", folder / "server.crt", folder / "server.key")
+    authority, signer = _load(made.authority), _load_key(folder / "ca.key")
+    key = ec.generate_private_key(CURVE)
+    certificate = (
+        _draft(_name(f"{study[:40]} server"), authority.subject, key.public_key(), begin, days)
         .add_extension(x509.SubjectAlternativeName(_alternative_names(hosts)), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(server_key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
-        .sign(authority_key, hashes.SHA384())
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .sign(signer, hashes.SHA384())
     )
-    made = Certificates(folder / "ca.crt", folder / "server.crt", folder / "server.key")
-    _write(folder / "ca.key", _pem(authority_key), private=True)
-    _write(made.key, _pem(server_key), private=True)
-    for path, certificate in ((made.authority, authority), (made.certificate, server)):
-        _write(path, certificate.public_bytes(serialization.Encoding.PEM))
+    _write(made.key, _pem(key), private=True)
+    _write(made.certificate, certificate.public_bytes(serialization.Encoding.PEM))
     return made
 
 
@@ -118,7 +131,8 @@ def check_certificate(
     certificate, now = _load(path), now or dt.datetime.now(dt.UTC)
     if now > certificate.not_valid_after_utc:
         raise InvalidCertificate(
-            f"The certificate {path} expired on {_day(certificate.not_valid_after_utc)}; renew it."
+            f"The certificate {path} expired on {_day(certificate.not_valid_after_utc)}; renew it with: fedspca study "
+            "renew."
         )
     if now < certificate.not_valid_before_utc:
         raise InvalidCertificate(
@@ -133,8 +147,11 @@ def check_certificate(
                 f"The certificate {path} was not signed by the authority in {authority}."
             ) from None
         check_certificate(authority, now=now)
-    if host is not None and host not in (names := hosts_of(path)):
-        raise InvalidCertificate(f"The certificate {path} is for {', '.join(names) or 'no host'}, not for {host!r}.")
+    if host is not None and _plain_host(host) not in (names := hosts_of(path)):
+        raise InvalidCertificate(
+            f"The certificate {path} is for {', '.join(names) or 'no host'}, not for {host!r}. Make one with: fedspca "
+            "study renew."
+        )
     return certificate.not_valid_after_utc
 
 
@@ -210,6 +227,26 @@ def _load(path: Path) -> x509.Certificate:
         raise InvalidCertificate(f"The certificate {path} cannot be read: {error.strerror or error}.") from None
     except ValueError:
         raise InvalidCertificate(f"{path} holds no certificate in PEM.") from None
+
+
+def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(Path(path).read_bytes(), None)
+    except OSError as error:
+        raise InvalidCertificate(f"The authority's key {path} cannot be read: {error.strerror or error}.") from None
+    except (ValueError, TypeError):
+        raise InvalidCertificate(f"{path} holds no private key in PEM.") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise InvalidCertificate(f"{path} holds no key of the kind that the study's authority has.")
+    return key
+
+
+def _plain_host(host: str) -> str:
+    """A host as certificates have it: addresses in their short form."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host
 
 
 def _day(when: dt.datetime) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from fedspca.flower.certificates import Certificates
 
 LOOPBACK = "127.0.0.1"
+EVERYWHERE = "::"  # every address of this machine, of IPv4 too
 # what keeps Flower and Ray from reporting to anyone
 SILENT = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 TASK_POLL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"
@@ -84,7 +85,7 @@ def simulation_command(database: Path, port: int) -> list[str]:
     ]
 
 
-def gateway_command(certificates: Certificates, port: int, superlink_port: int, host: str = "0.0.0.0") -> list[str]:
+def gateway_command(certificates: Certificates, port: int, superlink_port: int, host: str = EVERYWHERE) -> list[str]:
     """The command that opens a port to the sites, through which they reach the SuperLink's Fleet and nothing else."""
     return [
         *(sys.executable, "-m", "fedspca.flower.gateway"),
@@ -119,6 +120,11 @@ def free_port(host: str = LOOPBACK) -> int:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
+
+
+def join_address(host: str, port: int) -> str:
+    """The address ``host:port``, or ``[v6]:port``."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -9,7 +9,9 @@ Flower itself uses uvicorn as server and httpx as client. The gateway uses the s
 """
 
 import argparse
+import contextlib
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from pathlib import Path
@@ -20,6 +22,7 @@ import uvicorn
 
 from fedspca.flower.relay import MAX_BYTES
 
+ANY = "::"  # every address of this machine
 FLEET = re.compile(r"/v1/fleet/[a-z]+(-[a-z]+)*")
 # headers of a connection, not of a request; httpx and uvicorn set `host` and `content-length` themselves
 NOT_PASSED_ON = {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
@@ -99,7 +102,7 @@ async def _refuse(send: Send, status: int) -> None:
 def main() -> None:
     """Run the gateway until it is told to stop."""
     parser = argparse.ArgumentParser(description="Let sites reach the Fleet of a SuperLink, and nothing else of it.")
-    parser.add_argument("--host", default="0.0.0.0")
+    parser.add_argument("--host", default=ANY)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--superlink-port", type=int, required=True)
     for name in ("authority", "certificate", "key"):
@@ -111,10 +114,8 @@ def main() -> None:
         timeout=httpx.Timeout(120.0, connect=5.0),
         trust_env=False,  # use no proxy for a process on this machine
     )
-    uvicorn.run(
+    config = uvicorn.Config(
         Gateway(client),
-        host=given.host,
-        port=given.port,
         ssl_certfile=str(given.certificate),
         ssl_keyfile=str(given.key),
         lifespan="off",
@@ -122,6 +123,17 @@ def main() -> None:
         server_header=False,
         timeout_graceful_shutdown=3,
     )
+    with listener(given.host, given.port) as opened:
+        uvicorn.Server(config).run(sockets=[opened])
+
+
+def listener(host: str, port: int) -> socket.socket:
+    """A socket that accepts connections; over IPv4 and IPv6 alike, if the host is ``::`` and the machine has both."""
+    if host == ANY and socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):  # IPv6 may be switched off
+            return socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)
+    host = "0.0.0.0" if host == ANY else host
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 from fedspca.files import new_file
 from fedspca.flower.certificates import Certificates
 from fedspca.flower.commands import (
+    EVERYWHERE,
     LOOPBACK,
     TASK_POLL,
     FlowerProcessError,
@@ -210,13 +211,13 @@ def start_simulation(folder: Path, port: int | None = None) -> tuple[Process, in
 
 
 def start_gateway(
-    folder: Path, certificates: Certificates, port: int, superlink_port: int, host: str = "0.0.0.0"
+    folder: Path, certificates: Certificates, port: int, superlink_port: int, host: str = EVERYWHERE
 ) -> Process:
     """Open the port to the sites, and wait until it answers."""
     process = Process(
         "gateway", gateway_command(certificates, port, superlink_port, host), folder, Path(folder) / "home"
     )
-    here = LOOPBACK if host in {"0.0.0.0", "::"} else host
+    here = LOOPBACK if host == EVERYWHERE else host
     return process.start().wait_until(lambda: listens(here, port))
 
 

@@ -15,7 +15,10 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from fedspca.flower.certificates import Certificates
+
 PROXY_PORTS = {"http": 80, "https": 443}
+TURNS = 5  # more than a handshake takes
 
 
 class Proxy(NamedTuple):
@@ -91,6 +94,27 @@ def connected(host: str, port: int, authority: Path, timeout: float = 5.0) -> ss
     except OSError as error:
         plain.close()
         raise Unreachable(f"{host}:{port} broke the connection off: {error.strerror or error}") from None
+
+
+def try_certificate(served: Certificates, host: str) -> str | None:
+    """Shake hands in memory as a site and the server do; return None if a site accepts it, or else why not."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        server.load_cert_chain(served.certificate, served.key)
+        client = ssl.create_default_context(cafile=served.authority)
+    except (OSError, ssl.SSLError) as error:
+        return f"the certificate, its key or its authority cannot be used together ({error.strerror or error})"
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [client.wrap_bio(back, there, server_hostname=host), server.wrap_bio(there, back, server_side=True)]
+    for _ in range(TURNS):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError as error:
+                return _why_untrusted(error, host, None)
+    return None
 
 
 def clock_of(host: str, port: int, authority: Path, timeout: float = 5.0) -> float | None:

@@ -4,7 +4,7 @@
 
     study.toml              what is to be fitted, and how
     coordinator.key         the key that signs every question
-    certificates/           the study's own authority, and the certificate of this machine
+    certificates/           the study's own authority, and the certificate of this machine; given/, if sites see another
     invitations/, replies/  one paper a site
     agreement.json          the agreement as it was last sent to the sites
     update.json             the model that is updated, and which sites add rows or join, if one is
@@ -18,6 +18,7 @@
 
 import json
 import secrets
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ from fedspca.files import append_line, new_file, new_folder
 from fedspca.fit.template import template
 from fedspca.letters.identity import Identity
 from fedspca.site.preparation import columns_beside
-from fedspca.study.papers import Reply, invite, read_paper, write_paper
+from fedspca.study.papers import Invitation, Reply, invite, read_paper, write_paper
 from fedspca.study.settings import OPENING, StudySettings, read_joint_study
 
 if TYPE_CHECKING:
@@ -88,6 +89,53 @@ class StudyFolder:
         return Certificates(home / "ca.crt", home / "server.crt", home / "server.key")
 
     @property
+    def served(self) -> "Certificates":
+        """The certificate that sites are shown: the institution's own, if the coordinator gave one, or the study's."""
+        from fedspca.flower.certificates import Certificates
+
+        given = self.path / "certificates" / "given"
+        named = Certificates(given / "ca.crt", given / "server.crt", given / "server.key")
+        return named if given.exists() else self.certificates
+
+    def renew(self, given: "Certificates | None" = None) -> list[str]:
+        """Replace the server's certificate, for the host as it now is in the settings; return who must join anew.
+
+        Parameters
+        ----------
+        given : Certificates, optional
+            A certificate of the institution's own, its key, and the authority that signed it. Without it, the study's
+            authority issues one.
+        """
+        from fedspca.flower.certificates import renew_certificate
+        from fedspca.flower.reaching import try_certificate
+
+        study, home = self.settings, self.path / "certificates"
+        if given is None:
+            shutil.rmtree(home / "given", ignore_errors=True)
+            renew_certificate(home, [study.host], study.name)
+        elif (wrong := try_certificate(given, study.host)) is not None:
+            raise ValueError(f"{given.certificate}: {wrong}.")
+        else:
+            with new_folder(home / "given") as draft:
+                for source, name in zip(given, ("ca.crt", "server.crt", "server.key"), strict=True):
+                    with new_file(draft / name, private=True) as copy:
+                        copy.write_bytes(source.read_bytes())
+        return self._invite_again()
+
+    def _invite_again(self) -> list[str]:
+        """Write the invitations anew that name another host, port or authority; return whose they are."""
+        study, changed = self.settings, []
+        for site in study.sites:
+            path = self.path / "invitations" / f"{site}.invitation"
+            before = read_paper(path, Invitation, "coordinator")
+            authority = self.served.authority.read_text(encoding="ascii", errors="ignore")  # PEM is ASCII
+            now = replace(before, host=study.host, port=study.port, authority=authority)
+            if now != before:
+                write_paper(now, path, self.identity)
+                changed.append(site)
+        return changed
+
+    @property
     def flower(self) -> Path:
         """Where Flower's own files are."""
         return self.path / "flower"
@@ -142,8 +190,6 @@ class StudyFolder:
 
     def admit(self, path: Path) -> Reply:
         """Take a site's reply to its invitation."""
-        from fedspca.study.papers import Invitation
-
         reply = read_paper(path, Reply, "public")
         invited = self.path / "invitations" / f"{reply.site}.invitation"
         if not invited.exists():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fedspca.files import new_file, remove_drafts
-from fedspca.flower.certificates import check_certificate
+from fedspca.flower.certificates import Certificates, check_certificate
 from fedspca.flower.commands import (
     LOOPBACK,
     FlowerProcessError,
@@ -26,6 +26,7 @@ from fedspca.flower.processes import (
     start_superlink,
     stop,
 )
+from fedspca.flower.reaching import try_certificate
 from fedspca.study.coordinator import StudyFolder
 from fedspca.study.flower_app import write_app
 
@@ -69,7 +70,7 @@ class Engine:
                 study.control_port,
                 secret=self._folder.secret,
             ),
-            gateway_command(certificates, study.port, study.control_port),
+            gateway_command(self._shown, study.port, study.control_port),
         ]
 
     def start(self) -> None:
@@ -78,7 +79,9 @@ class Engine:
         if self.simulated:
             start_simulation(home, study.control_port)
             return
-        check_certificate(certificates.certificate, study.host, certificates.authority)
+        check_certificate(certificates.certificate, authority=certificates.authority)
+        if (wrong := try_certificate(self._folder.served, study.host)) is not None:
+            raise FlowerProcessError(f"Sites would not trust this machine: {wrong}. Renew it: fedspca study renew.")
         for folder in (self._folder.path, home):
             remove_drafts(folder)
         for name, port in (("superlink", "control_port"), ("gateway", "port")):
@@ -89,8 +92,13 @@ class Engine:
             self._folder.current_run.unlink(missing_ok=True)
             start_superlink(home, certificates, study.control_port, self._folder.secret)
         if running(home, "gateway") is None:
-            start_gateway(home, certificates, study.port, study.control_port)
+            start_gateway(home, self._shown, study.port, study.control_port)
         self._register()
+
+    @property
+    def _shown(self) -> Certificates:
+        """The gateway shows sites one certificate, and knows the server behind it by the study's own authority."""
+        return self._folder.served._replace(authority=self._folder.certificates.authority)
 
     def stop(self) -> bool:
         """Stop Flower and all that it started; return whether it ran."""

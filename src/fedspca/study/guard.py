@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fedspca.door.endpoint import Endpoint
 from fedspca.files import disk_is_full, full_disk, new_file, remove_drafts
-from fedspca.flower.commands import FlowerProcessError, executor_command
+from fedspca.flower.commands import FlowerProcessError, executor_command, join_address
 from fedspca.flower.keeping import HERE, NodeKeeper
 from fedspca.flower.processes import Process, note_running, running, stop
 from fedspca.flower.relay import LONGEST_PATH, Relay, RelayError, serve
@@ -50,7 +50,7 @@ class Standing:
 def node_command(folder: SiteFolder, invitation: Invitation, socket: Path, *, tied: bool = False) -> list[str]:
     """Return the command that starts the node of a site, which carries letters to the guard's socket."""
     return executor_command(
-        f"{invitation.host}:{invitation.port}",
+        join_address(invitation.host, invitation.port),
         _authority(folder, invitation),
         folder.path / "flower" / "node.key",
         socket,
@@ -108,7 +108,7 @@ def keep_connected(
         flower = folder.path / "flower"
         command = node_command(folder, invitation, door.socket_path, tied=True)
         process = Process(NODE, command, flower, home=flower / "home", tied=True)
-        address = f"{invitation.host}:{invitation.port}"
+        address = join_address(invitation.host, invitation.port)
         NodeKeeper(process, address, _authority(folder, invitation), told).keep(stop_asked)
 
 

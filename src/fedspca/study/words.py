@@ -5,8 +5,11 @@ from typing import Any
 
 from fedspca.door.agreement import Agreement, roster_phrase
 from fedspca.letters.identity import fingerprint
+from fedspca.site.policy import GRAM
 from fedspca.site.preparation import joint_transform
 from fedspca.site.queries import QUERIES
+from fedspca.study.progress import expected_questions
+from fedspca.study.settings import CONSENSUS
 
 DROPOUT = {
     "wait": "If a site is lost, the study waits for it.",
@@ -19,12 +22,22 @@ DROPOUT = {
 NAMED = 12  # features that are named; the agreement has them all
 NO_ROW = "No row leaves this machine. What leaves is a term of a sum over all sites, in answer to these questions:"
 MASKED = (
-    "Masked: this site's terms are hidden under random masks that cancel in the sum. The coordinator, and whoever runs "
-    "its machine, sees the sum over all sites and nothing else."
+    "Masked: this site's terms are hidden under random masks that cancel in the sum. The coordinator, whoever runs its "
+    "machine, and the other sites see the sum over all sites, and no term of this site alone. But another site can "
+    "subtract its own terms: what is left is the sum over {others} sites, this one among them. The coordinator keeps "
+    "the sums, and can hand them on so that others can check the study (the folder bundle)."
 )
 NOT_MASKED = (
     "NOT masked: the coordinator sees this site's own terms. From enough of them it can work out this site's "
     "covariance matrix exactly, and from that much about the rows of a small site."
+)
+RESULT = (
+    "The result is the weights of the components and, over the rows of all sites together, the mean and the spread of "
+    "each feature. The coordinator has it and may publish it."
+)
+BESIDE = (
+    "Besides the terms, the coordinator gets: this site's name and public keys, the names of its features, the signed "
+    "approval, the reason if the site refuses a question, the release of fedspca, and a seal of this site's log."
 )
 BUT_CONSENSUS = (
     "BUT the solver is a consensus method. Its sums over hundreds of rounds tell the coordinator this site's OWN "
@@ -104,10 +117,13 @@ def in_sections(agreement: Agreement, site: str) -> list[tuple[str, list[str]]]:
             [
                 NO_ROW,
                 *(f"  - {name}: {QUERIES[name].releases}." for name in agreement.questions),
+                _symbols(agreement),
+                BESIDE,
             ],
         ),
         ("How often", [_how_often(agreement), *_by_fold(agreement)]),
         ("Who sees it", [*_masks(agreement), _noise(agreement)]),
+        ("What comes of it", [RESULT]),
         ("If a site is lost", [DROPOUT[agreement.on_dropout]]),
         (
             "Keys to compare",
@@ -125,12 +141,38 @@ def _in_short(agreement: Agreement) -> list[str]:
     many = len(agreement.features)
     names = ", ".join(agreement.features[:NAMED]) + (f" and {many - NAMED} more" if many > NAMED else "")
     if agreement.masked:
-        seen = f"They are hidden by masks: the coordinator sees totals over the {len(agreement.sites)} sites only."
+        seen = (
+            f"They are hidden by masks: the coordinator and the other sites see totals over {len(agreement.sites)} "
+            "sites only."
+        )
     else:
         seen = "They are not hidden: the coordinator sees this site's own figures."
-    left = "how many there are, each feature's sum and spread, and how the features vary together"
-    told = f"The rows stay here. What leaves are figures over all rows of this site: {left}. {seen}"
+    told = f"The rows stay here. What leaves are figures over all rows of this site{_figures(agreement)}. {seen}"
     return [told, f"The features: {names}."]
+
+
+def _figures(agreement: Agreement) -> str:
+    """Return the figures in everyday words, with how many there are."""
+    d = len(agreement.features)
+    if agreement.privacy is not None:
+        return (
+            f", with random noise that hides any one row (ε = {agreement.privacy['epsilon']:g}): how many there are, "
+            "how long they are, and how the features vary together"
+        )
+    pairs = f" ({d * (d + 1) // 2:,} numbers for {d:,} features)" if GRAM in agreement.questions else ""
+    beside = ", how the features go with the covariates" if agreement.fit.get("adjust") else ""
+    steps = ", and steps towards the components" if agreement.fit.get("solver") in CONSENSUS else ""
+    return (
+        f": how many there are, each feature's sum and spread, how every two features vary together{pairs}{beside}, "
+        f"how far the rows lie from the components (two numbers){steps}"
+    )
+
+
+def _symbols(agreement: Agreement) -> str:
+    return (
+        f"In these lines n is the number of rows, d the number of features ({len(agreement.features):,}), and r the "
+        f"number of directions (at most {agreement.max_components})."
+    )
 
 
 def _what(agreement: Agreement) -> str:
@@ -153,9 +195,11 @@ def _update(agreement: Agreement) -> list[str]:
 
 
 def _how_often(agreement: Agreement) -> str:
+    expected = expected_questions(agreement)
+    usual = "" if expected is None else f"A run usually asks about {expected} questions. "
     return (
-        f"At most {agreement.max_rounds} questions a run, each about at most {agreement.max_components} directions; "
-        "over all runs, as many questions as max_rounds in this site's policy.toml; every answer is in this site's log."
+        f"{usual}It may ask at most {agreement.max_rounds}, each about at most {agreement.max_components} directions; "
+        "over all runs, as many questions as max_rounds in this site's policy.toml. Every answer is in this site's log."
     )
 
 
@@ -172,7 +216,8 @@ def _by_fold(agreement: Agreement) -> list[str]:
 def _masks(agreement: Agreement) -> list[str]:
     if not agreement.masked:
         return [NOT_MASKED]
-    return [MASKED, BUT_CONSENSUS] if agreement.consensus_under_masks else [MASKED]
+    masked = MASKED.format(others=len(agreement.sites) - 1)
+    return [masked, BUT_CONSENSUS] if agreement.consensus_under_masks else [masked]
 
 
 def _noise(agreement: Agreement) -> str:

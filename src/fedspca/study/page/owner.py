@@ -8,6 +8,7 @@ from fedspca.letters.audit import BrokenLog
 from fedspca.report.markup import Markup, join, tag, void
 from fedspca.study.earlier import told_together
 from fedspca.study.guard import standing
+from fedspca.study.log_words import released, with_figures
 from fedspca.study.owner import SiteFolder
 from fedspca.study.words import WHY_THE_PHRASE, in_sections
 
@@ -164,12 +165,12 @@ def _tick(name: str, words: str, *, required: bool) -> Markup:
 
 
 def _released(lines: list[dict[str, Any]]) -> Markup:
-    answered = [line for line in lines if line["verdict"] == "answered" and line.get("released")]
+    answered = [line for line in lines if with_figures(line)]
     refused = sum(line["verdict"] == "refused" for line in lines)
-    left = sum(line.get("bytes", 0) for line in answered)
+    left = sum(line.get("bytes", 0) for line in lines if line["verdict"] == "answered")
     figures = [
-        (f"{len(answered):,}", "answers with numbers"),
-        (f"{left:,}", "bytes left this machine"),
+        (f"{len(answered):,}", "answers with figures"),
+        (f"{left:,}", "bytes left this machine, keys and signatures included"),
         (str(answered[-1].get("round", "")) if answered else "none yet", "the last round"),
         (f"{refused:,}", "letters refused"),
     ]
@@ -178,8 +179,6 @@ def _released(lines: list[dict[str, Any]]) -> Markup:
 
 
 def _log(lines: list[dict[str, Any]], chain: str) -> Markup:
-    from fedspca.study.log_words import released
-
     rows = [
         (
             line["time"][11:19],
