@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: docs demo test check fuzz model mutants drill drill-net walk bench wheel wheelhouse installs lowest clean
+.PHONY: docs demo test check fuzz model mutants drill drill-net drill-newest walk bench wheel wheelhouse installs lowest clean
 
 demo: .venv/.report
 	$(BIN)/python -m fedspca.demo build/demo.html
@@ -34,13 +34,20 @@ mutants: .venv/.test
 # What needs more than Python: the report in a browser (Debian's chromium and chromium-driver), and Flower's processes.
 drill: .venv/.test
 	$(PIP) install -c constraints.txt --group drill -e '.[simulation]'
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile --durations=15 --ignore=drills/net drills tests/flower tests/study
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile --durations=15 --ignore=drills/net --ignore=drills/newest drills tests/flower tests/study
 
 # Studies between network namespaces of this machine, with NAT, a proxy, cut and slow lines: Linux, root, iproute2, nftables.
 # They are skipped, with the reason, where such namespaces cannot be made.
 drill-net: .venv/.test
 	$(PIP) install -c constraints.txt --group drill -e '.[flower,privacy]'
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -rs --durations=15 drills/net
+
+# The newest release of Flower that pyproject.toml allows, beside the pinned one and mixed with it. It is installed
+# without its dependencies: those of the pinned release serve both.
+drill-newest: .venv/.test
+	$(PIP) install -c constraints.txt --group drill -e '.[flower,privacy]'
+	$(PIP) install --upgrade --no-deps --target build/flower-newest "$$(sed -n 's/^flower = \["\(flwr[^"]*\)".*/\1/p' pyproject.toml)"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -rs --durations=5 drills/newest
 
 # From the invitation to the report between such namespaces, with the commands that people type and how long it took.
 walk: .venv/.test

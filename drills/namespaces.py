@@ -8,6 +8,7 @@
     south 10.77.1.11 ── router: south leaves under the router's address (NAT)
     east  10.77.2.11 ── hub 10.77.2.1: no way out but the forward proxy in hub, which asks for a password
 
+The bridge has IPv6 too (fd77::/64), and so has the way of south. Names are in each machine's own ``/etc/hosts``.
 Nothing here reaches any other machine: the namespaces have no other links.
 """
 
@@ -20,7 +21,7 @@ from pathlib import Path
 
 PROXY = Path(__file__).with_name("forward_proxy.py")
 PASSWORD = "anna:s:cret"
-COORDINATOR = "10.77.0.10"
+COORDINATOR, COORDINATOR_6 = "10.77.0.10", "fd77::10"
 
 
 def obstacle():
@@ -44,6 +45,7 @@ class Namespaces:
     def __init__(self):
         self._mark = f"fs{os.getpid() % 10_000}"
         self.names, self._proxy = [], None
+        self._names = Path("/etc/netns")
         try:
             self._build()
         except BaseException:
@@ -70,7 +72,44 @@ class Namespaces:
         self.run("router", "nft", "add chain ip nat post { type nat hook postrouting priority 100 ; }")
         self.run("router", "nft", "add rule ip nat post ip saddr 10.77.1.0/24 masquerade")
         self._link("hub", "east", "10.77.2.11/24", "10.77.2.1/24")
+        self._add_ipv6()
+        self.name("nowhere.test", COORDINATOR)
         self.start_proxy()
+
+    def _add_ipv6(self):
+        addresses = {"hub": "fd77::1", "coordinator": COORDINATOR_6, "north": "fd77::11", "router": "fd77::2"}
+        for name, address in addresses.items():
+            self.run(name, f"ip addr add {address}/64 dev {'br0' if name == 'hub' else 'eth0'} nodad")
+        self.run("router", "ip addr add fd78::1/64 dev to-south nodad")
+        self.run("south", "ip addr add fd78::11/64 dev eth0 nodad")
+        self.run("south", "ip route add default via fd78::1")
+        self.run("router", "sysctl -qw net.ipv6.conf.all.forwarding=1")
+        self.run("coordinator", "ip route add fd78::/64 via fd77::2")
+
+    def name(self, host, address):
+        """Let every machine know a host by this address from now on."""
+        for machine in self.names:
+            folder = self._names / f"{self._mark}{machine}"
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / "hosts").open("r+" if (folder / "hosts").exists() else "w") as file:
+                file.truncate()  # the same file: processes see it mounted over theirs
+                file.write(f"127.0.0.1 localhost\n{address} {host}\n")
+
+    def move(self, name, old, new):
+        """Give a machine another address."""
+        self.run(name, f"ip addr add {new}/24 dev eth0")
+        self.run(name, f"ip addr del {old}/24 dev eth0")
+
+    def lose(self, name, percent):
+        """Let every packet to and from a machine be lost with this chance; 0 mends it."""
+        self.run(name, "nft", "add table inet lossy")
+        self.run(name, "nft", "flush table inet lossy")
+        for hook in ("input", "output"):
+            self.run(name, "nft", f"add chain inet lossy {hook} {{ type filter hook {hook} priority 0 ; }}")
+            link = "iifname" if hook == "input" else "oifname"
+            rule = f"add rule inet lossy {hook} {link} eth0 numgen random mod 100 lt {percent} drop"
+            if percent:
+                self.run(name, "nft", rule)
 
     def _add(self, name):
         subprocess.run(["ip", "netns", "add", f"{self._mark}{name}"], check=True)
@@ -106,6 +145,10 @@ class Namespaces:
         for place, link in ((name, "eth0"), ("hub", f"to-{name[:8]}")):
             self.run(place, f"tc qdisc replace dev {link} root tbf rate {rate} burst 32k latency 400ms")
 
+    def fast(self, name):
+        for place, link in ((name, "eth0"), ("hub", f"to-{name[:8]}")):
+            self.run(place, f"tc qdisc del dev {link} root")
+
     def start_proxy(self, delay=0.0):
         """Start the forward proxy, which holds every piece back for so many seconds."""
         command = [*self.inside("hub"), sys.executable, str(PROXY), "10.77.2.1", "3128", PASSWORD, str(delay)]
@@ -137,3 +180,4 @@ class Namespaces:
         self.stop_proxy()
         for name in self.names:
             subprocess.run(["ip", "netns", "del", f"{self._mark}{name}"], check=False)
+            shutil.rmtree(self._names / f"{self._mark}{name}", ignore_errors=True)

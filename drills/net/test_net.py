@@ -1,11 +1,13 @@
-"""A study between machines: NAT, a proxy, cut cables, slow lines, a loss of power. The result is one process's."""
+"""A study between machines: NAT, proxies, cut, slow and lossy lines, wrong clocks. The result is one process's."""
 
 import time
 
 import numpy as np
 
 from fedspca import ExactSPCA
+from fedspca.flower.certificates import make_certificates
 from fedspca.model import SparsePCAModel
+from namespaces import COORDINATOR, COORDINATOR_6
 
 
 def components(study):
@@ -64,4 +66,59 @@ def test_a_slow_line_and_a_loss_of_power(apart):
     apart.net.power_off("south")
     apart.people.pop("south").wait()
     apart.join("south")
+    finished(apart, run)
+    apart.net.fast("north")
+
+
+def test_packets_that_are_lost(apart):
+    for name in ("north", "coordinator"):
+        apart.net.lose(name, 3)
+    finished(apart, apart.start("study", "run", "trial"))
+    for name in ("north", "coordinator"):
+        apart.net.lose(name, 0)
+
+
+def test_a_clock_that_is_wrong(apart):
+    """By ten minutes: the site says so and the study runs. By a day: the server's certificate is not valid yet."""
+    apart.set_clock("south", "-10m")
+    apart.kill("south")
+    apart.back("south")
+    said = apart.run("site", "doctor", "--site", "south", code=1)
+    assert "WRONG clock: the clock of this machine is 600 s behind" in said.replace("599 s", "600 s")
+    finished(apart, apart.start("study", "run", "trial"))
+    apart.set_clock("south", "-1d")
+    apart.kill("south")
+    apart.join("south")
+    apart.wait(lambda: "not valid yet; check the clock of this machine" in apart.told("south"), 60)
+    assert "not valid yet" in apart.run("site", "doctor", "--site", "south", code=1)
+    apart.set_clock("south", None)
+    apart.kill("south")
+    apart.back("south")
+
+
+def test_two_coordinators_at_once(apart, other):
+    """A site's folder is of one study. With a folder for each, both studies run on the same machines."""
+    refused = apart.run("site", "join", other.home / "trial/invitations/north.invitation", "--site", "north", code=2)
+    assert "took part in another study, with another coordinator" in refused
+    other.approve()
+    runs = [study.start("study", "run", "trial") for study in (apart, other)]
+    for study, run in zip((apart, other), runs, strict=True):
+        finished(study, run)
+
+
+def test_the_server_moves_to_ipv6(apart):
+    apart.reached_at(COORDINATOR_6)
+    assert f"{COORDINATOR_6}" in apart.run("site", "doctor", "--site", "south")
+    finished(apart, apart.start("study", "run", "trial"))
+
+
+def test_a_certificate_of_the_institutions_own_and_a_name_whose_address_changes(apart):
+    apart.net.name("pca.test", COORDINATOR)
+    own = make_certificates(apart.home / "hospital", ["pca.test"], "hospital")
+    files = ("--authority", str(own.authority), "--certificate", str(own.certificate), "--key", str(own.key))
+    apart.reached_at("pca.test", *files)
+    run = apart.start("study", "run", "trial")
+    apart.wait(lambda: apart.kept() >= 1 or run.poll() is not None, 240)
+    apart.net.move("coordinator", COORDINATOR, "10.77.0.20")
+    apart.net.name("pca.test", "10.77.0.20")
     finished(apart, run)

@@ -54,7 +54,8 @@ def test_a_hostile_name_stays_on_its_line(tmp_path):
 
 def test_what_it_writes_and_runs(tmp_path):
     mine, systems, study = units(tmp_path)
-    assert f"ReadWritePaths={tmp_path}\n" in mine.text
+    assert f"ReadWritePaths={tmp_path}\n" in systems.text
+    assert not {"CapabilityBoundingSet", "ProtectSystem"} & set(re.findall("^([A-Za-z]+)=", mine.text, re.M))
     assert f"-m fedspca site join --site {tmp_path}\n" in mine.text
     assert f"-m fedspca study serve {tmp_path}\n" in study.text
     assert "User=root" in systems.text

@@ -6,6 +6,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from typing import NamedTuple
 
 from fedspca._version import __version__
@@ -52,7 +53,7 @@ def examine(folder: SiteFolder) -> Iterator[Finding]:
 def _versions(folder: SiteFolder) -> str:
     del folder
     check_flower()
-    return f"fedspca {__version__}, Python {platform.python_version()}"
+    return f"fedspca {__version__}, Flower {version('flwr')}, Python {platform.python_version()}"
 
 
 def _rights(folder: SiteFolder) -> str:

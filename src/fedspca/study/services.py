@@ -1,8 +1,9 @@
 """systemd units for a site and for a study: they start with the machine, restart after a crash, and are sandboxed.
 
-A unit sees the whole system read-only and writes only into one folder. It cannot gain rights, use devices, or use
-network protocols that it does not need. Variables such as ``HTTPS_PROXY`` go into ``service.env`` in the same folder.
-Only the owner of the folder can read this file.
+A unit of the system sees the whole system read-only and writes only into one folder. It cannot gain rights, use
+devices, or use network protocols that it does not need. A unit of a user gets no more than the user's own systemd may
+enforce: that one cannot mount anything or drop capabilities, and a unit that asks for it does not start. Variables such
+as ``HTTPS_PROXY`` go into ``service.env`` in the same folder. Only the owner of the folder can read this file.
 """
 
 import re
@@ -31,32 +32,35 @@ Restart=always
 RestartSec=10
 TimeoutStopSec=30
 {account}
-# what it may do: read the system, write into its folder, speak IP and Unix sockets
-ProtectSystem=strict
-ProtectHome=read-only
-ReadWritePaths={writable}
-PrivateTmp=yes
-PrivateDevices=yes
+# what it may do: gain no rights, speak IP and Unix sockets
 NoNewPrivileges=yes
-CapabilityBoundingSet=
 RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
 RestrictNamespaces=yes
 RestrictRealtime=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+UMask=0077
+{inside}
+[Install]
+WantedBy={target}
+"""
+INSIDE = """\
+# read the system, write into its folder
+ProtectSystem=strict
+ProtectHome=read-only
+ReadWritePaths={writable}
+PrivateTmp=yes
+PrivateDevices=yes
+CapabilityBoundingSet=
 ProtectClock=yes
 ProtectControlGroups=yes
 ProtectHostname=yes
 ProtectKernelLogs=yes
 ProtectKernelModules=yes
 ProtectKernelTunables=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
-UMask=0077
-
-[Install]
-WantedBy={target}
 """
 
 
@@ -93,7 +97,7 @@ def make_service(name: str, what: str, command: Sequence[str], folder: Path, *, 
         folder=_specifier(str(folder)),
         environment=ENVIRONMENT,
         account=f"User={account}\n" if account else "",
-        writable=_quoted(str(folder)),
+        inside=INSIDE.format(writable=_quoted(str(folder))) if account else "",
         cache=_quoted(f"FEDSPCA_CACHE={folder / 'cache'}"),  # prepared copies of large files
         target="multi-user.target" if account else "default.target",
     )
