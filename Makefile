@@ -36,18 +36,20 @@ drill: .venv/.test
 	$(PIP) install -c constraints.txt --group drill -e '.[simulation]'
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile --durations=15 --ignore=drills/net --ignore=drills/newest drills tests/flower tests/study
 
-# Studies between network namespaces of this machine, with NAT, a proxy, cut and slow lines: Linux, root, iproute2, nftables.
-# They are skipped, with the reason, where such namespaces cannot be made.
+# Studies between network namespaces of this machine, with NAT, a proxy, cut, slow and lossy lines, wrong clocks: Linux, root,
+# iproute2, nftables, faketime. They are skipped, with the reason, where such namespaces cannot be made.
+# Some of them: make drill-net CHOSEN="nat or lost".
+CHOSEN ?=
 drill-net: .venv/.test
 	$(PIP) install -c constraints.txt --group drill -e '.[flower,privacy]'
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -rs --durations=15 drills/net
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -rs --durations=15 -k "$(CHOSEN)" drills/net
 
 # The newest release of Flower that pyproject.toml allows, beside the pinned one and mixed with it. It is installed
 # without its dependencies: those of the pinned release serve both.
 drill-newest: .venv/.test
 	$(PIP) install -c constraints.txt --group drill -e '.[flower,privacy]'
 	$(PIP) install --upgrade --no-deps --target build/flower-newest "$$(sed -n 's/^flower = \["\(flwr[^"]*\)".*/\1/p' pyproject.toml)"
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -rs --durations=5 drills/newest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider -rs --durations=5 -k "$(CHOSEN)" drills/newest
 
 # From the invitation to the report between such namespaces, with the commands that people type and how long it took.
 walk: .venv/.test

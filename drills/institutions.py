@@ -57,7 +57,7 @@ class Institutions:
         self.run("study", "start", "trial")
         for name in sites:
             self.join(name)
-        self.wait(lambda: all("connected" in self.told(name) for name in sites), 120)
+        self.wait(lambda: all(self.here(name) for name in sites), 120)
         self.settings = self.study_file.read_text()
 
     @property
@@ -110,6 +110,11 @@ class Institutions:
     def told(self, name):
         return (self.home / f"{name}.told").read_text()
 
+    def here(self, name):
+        """Whether the last thing that a site said of its connection is that it has one."""
+        said = [line for line in self.told(name).splitlines() if line.endswith("connected") or "not connected" in line]
+        return bool(said) and "not connected" not in said[-1]
+
     def kill(self, name, node=True):
         """End a site's guard at once, as a power cut would, and its node too: then Flower takes a minute to notice."""
         guard = self.people.pop(name)
@@ -123,7 +128,7 @@ class Institutions:
 
     def back(self, name):
         self.join(name)
-        self.wait(lambda: "connected" in self.told(name), 120)
+        self.wait(lambda: self.here(name), 120)
 
     def change(self, **settings):
         """Set the study to its first settings but for these, and have every owner approve them."""

@@ -21,9 +21,10 @@ def node(tmp_path, code=""):
     return Process("supernode", [sys.executable, "-c", code], tmp_path / "site", tmp_path / "home")
 
 
-def told_of(tmp_path, monkeypatch, troubles, count, code=UP):
+def told_of(tmp_path, monkeypatch, troubles, count, code=UP, clock=None):
     """What is told, first to last, until so much was: trouble by trouble, the last of them stays."""
     monkeypatch.setattr(keeping, "try_connection", lambda *_: troubles.pop(0) if len(troubles) > 1 else troubles[0])
+    monkeypatch.setattr(keeping, "try_clock", lambda *_: clock)
     for name in ("PROBE", "LOOK", "WAIT", "LONGEST_WAIT"):
         monkeypatch.setattr(keeping, name, 0.01)
     told, stop = [], threading.Event()
@@ -56,3 +57,8 @@ def test_a_node_that_ends_says_why(tmp_path, monkeypatch):
     code = "print('Failed to activate SuperNode')"
     told = told_of(tmp_path, monkeypatch, [None], 1, code)
     assert told == ["not connected: the coordinator has not registered this site's key yet"]
+
+
+def test_a_node_that_ends_because_of_the_clock_says_so(tmp_path, monkeypatch):
+    told = told_of(tmp_path, monkeypatch, [None], 1, "print('it ended')", clock="the clock is wrong")
+    assert told == ["not connected: the clock is wrong"]

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("cryptography")
 
+from fedspca.flower import reaching
 from fedspca.flower.reaching import Unreachable
 from fedspca.study import doctor
 from fedspca.study.doctor import examine
@@ -15,8 +16,13 @@ from fedspca.study.doctor import examine
 @pytest.fixture
 def north(between, monkeypatch):
     monkeypatch.setattr(doctor, "check_flower", lambda: None)
-    monkeypatch.setattr(doctor, "clock_of", lambda *_: time.time())
+    set_clock(monkeypatch, lambda *_: time.time())
     return between[1]["north"]
+
+
+def set_clock(monkeypatch, there):
+    for module in (doctor, reaching):
+        monkeypatch.setattr(module, "clock_of", there)
 
 
 def found(site):
@@ -41,13 +47,17 @@ def test_each_thing_that_may_be_wrong_is_said(north, monkeypatch):
     assert "not a line of the log" in wrong(north)["log"]
     monkeypatch.setattr(doctor, "LITTLE", 1 << 60)
     assert "MB are free" in wrong(north)["disk"]
-    monkeypatch.setattr(doctor, "clock_of", lambda *_: time.time() - 1000)
-    assert "1000 s ahead of" in wrong(north)["clock"]
+    set_clock(monkeypatch, lambda *_: time.time() - 10)
+    assert "10 s ahead of" in wrong(north)["clock"]
+    set_clock(monkeypatch, lambda *_: time.time() + 200)
+    assert "clock" not in wrong(north)
+    set_clock(monkeypatch, lambda *_: time.time() + 400)
+    assert "400 s behind" in wrong(north)["clock"]
 
     def unreachable(*_):
         raise Unreachable("the proxy proxy:3128 asks for a name and a password")
 
-    monkeypatch.setattr(doctor, "clock_of", unreachable)
+    set_clock(monkeypatch, unreachable)
     assert "asks for a name" in wrong(north)["network"]
     assert "not reached" in wrong(north)["clock"]
     (north.path / "invitation").unlink()

@@ -9,7 +9,7 @@ from pathlib import Path
 from fedspca.flower.commands import FlowerProcessError, split_address
 from fedspca.flower.executor import CONNECTED
 from fedspca.flower.processes import Process, rotate
-from fedspca.flower.reaching import try_connection
+from fedspca.flower.reaching import Unreachable, try_clock, try_connection
 
 HERE = "connected"  # what is told when letters reach the site
 LOOK = 0.5  # seconds between looks at the node
@@ -55,7 +55,8 @@ class NodeKeeper:
             finally:
                 self._process.stop()
             if not stop_asked.is_set():
-                self._say(f"not connected: {_why_ended(self._process.log, start, self._trouble())}")
+                trouble = self._trouble() or self._clock()
+                self._say(f"not connected: {_why_ended(self._process.log, start, trouble)}")
                 wait = WAIT if was_connected else wait
                 stop_asked.wait(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
@@ -75,6 +76,12 @@ class NodeKeeper:
 
     def _trouble(self) -> str | None:
         return try_connection(self._host, self._port, self._authority)
+
+    def _clock(self) -> str | None:
+        """Return what is wrong with the clock: the server refuses a node whose clock differs, without a reason."""
+        with contextlib.suppress(Unreachable):
+            return try_clock(self._host, self._port, self._authority)
+        return None
 
     def _say(self, words: str) -> None:
         if words != self._said:

@@ -8,6 +8,7 @@ import base64
 import http.client
 import socket
 import ssl
+import time
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,6 +20,7 @@ from fedspca.flower.certificates import Certificates
 
 PROXY_PORTS = {"http": 80, "https": 443}
 TURNS = 5  # more than a handshake takes
+AHEAD, BEHIND = 5.0, 300.0  # seconds by which Flower's server lets the clock of a node be wrong
 
 
 class Proxy(NamedTuple):
@@ -127,6 +129,19 @@ def clock_of(host: str, port: int, authority: Path, timeout: float = 5.0) -> flo
             return parsedate_to_datetime(response.headers["date"]).timestamp()
         except (OSError, http.client.HTTPException, TypeError, ValueError):
             return None
+
+
+def try_clock(host: str, port: int, authority: Path, timeout: float = 5.0) -> str | None:
+    """Return None if the server accepts letters by this machine's clock, as far as is known, or else what is wrong."""
+    there = clock_of(host, port, authority, timeout)
+    ahead = 0.0 if there is None else time.time() - there
+    if -BEHIND <= ahead <= AHEAD + 1.0:  # the server's time is in whole seconds
+        return None
+    side = "ahead of" if ahead > 0 else "behind"
+    return (
+        f"the clock of this machine is {abs(ahead):.0f} s {side} the coordinator's; set it right (at most {AHEAD:g} s "
+        f"ahead and {BEHIND:g} s behind are accepted)"
+    )
 
 
 def _opened(host: str, port: int, timeout: float) -> socket.socket:

@@ -10,8 +10,8 @@ class UnsupportedFlower(ImportError):
     """A release of Flower with which this was not tested."""
 
 
-def check_flower(found: str | None = None) -> None:
-    """Raise :class:`UnsupportedFlower`, in words, unless the installed Flower is one that was tested."""
+def check_flower(found: str | None = None) -> str:
+    """Return the installed release of Flower; raise :class:`UnsupportedFlower`, in words, if it was not tested."""
     found = _installed() if found is None else found
     numbers = re.match(r"(\d+)\.(\d+)", found)
     release = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
@@ -21,6 +21,7 @@ def check_flower(found: str | None = None) -> None:
             f"Flower {found} is installed; supported are releases from {lowest} to before {beyond}. "
             f"Install one with: pip install 'flwr>={lowest},<{beyond}'"
         )
+    return found
 
 
 def _installed() -> str:
