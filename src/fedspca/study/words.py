@@ -161,10 +161,10 @@ def _figures(agreement: Agreement) -> str:
         )
     pairs = f" ({d * (d + 1) // 2:,} numbers for {d:,} features)" if GRAM in agreement.questions else ""
     beside = ", how the features go with the covariates" if agreement.fit.get("adjust") else ""
-    steps = ", and steps towards the components" if agreement.fit.get("solver") in CONSENSUS else ""
+    steps = ", steps towards the components" if agreement.fit.get("solver") in CONSENSUS else ""
     return (
-        f": how many there are, each feature's sum and spread, how every two features vary together{pairs}{beside}, "
-        f"how far the rows lie from the components (two numbers){steps}"
+        f": how many there are, each feature's sum and spread, how every two features vary together{pairs}{beside}"
+        f"{steps}, and how far the rows lie from the components (two numbers)"
     )
 
 
@@ -198,8 +198,9 @@ def _how_often(agreement: Agreement) -> str:
     expected = expected_questions(agreement)
     usual = "" if expected is None else f"A run usually asks about {expected} questions. "
     return (
-        f"{usual}It may ask at most {agreement.max_rounds}, each about at most {agreement.max_components} directions; "
-        "over all runs, as many questions as max_rounds in this site's policy.toml. Every answer is in this site's log."
+        f"{usual}At most {agreement.max_rounds} questions a run may be asked, each about at most "
+        f"{agreement.max_components} directions; over all runs, as many questions as max_rounds in this site's "
+        "policy.toml. Every answer is in this site's log."
     )
 
 

@@ -30,6 +30,14 @@ def test_it_shows_what_is_asked_who_takes_part_and_what_leaves(north):
     assert "Not connected" in parts["standing"]
 
 
+def test_it_is_read_in_order(north):
+    said = north[0].parts()["study"]
+    questions, list_, symbols = (
+        said.index(words) for words in ("in answer to these questions", "<li>gram:", "n is the")
+    )
+    assert questions < list_ < symbols
+
+
 def test_the_owner_approves_with_the_phrase_and_withdraws(north):
     page, site, agreement = north
     page.act("approve", form(agreement, phrase=roster_phrase(agreement).upper().replace(" ", "  ")))

@@ -1,6 +1,7 @@
 """An owner's page: what the study asks, who takes part, what will leave, the decision, and what has left."""
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from fedspca.door.agreement import Agreement, objections, owners_objections, roster_phrase
@@ -136,13 +137,20 @@ def _study(agreement: Agreement | None, site: str) -> Markup:
         )
     parts = [_heading(f"What study {agreement.study} asks of this site")]
     for title, paragraphs in in_sections(agreement, site)[:-1]:
-        entries = [tag("li", text.strip().removeprefix("- ")) for text in paragraphs if text.startswith("  - ")]
-        texts = [tag("p", text) for text in paragraphs if not text.startswith("  - ")]
-        body = join(tag("h3", title), texts, tag("ul", entries) if entries else None)
+        body = join(tag("h3", title), _in_order(paragraphs))
         parts.append(tag("details", tag("summary", title), body, id="keys") if title == "Keys to compare" else body)
     phrase = tag("p", tag("span", roster_phrase(agreement), class_="phrase", id="phrase"))
     parts += [tag("h3", "The roster phrase"), phrase, tag("p", WHY_THE_PHRASE)]
     return join(parts)
+
+
+def _in_order(paragraphs: list[str]) -> list[Markup]:
+    """Return paragraphs and the lists between them, in the order in which they are to be read."""
+    parts = []
+    for entries, texts in groupby(paragraphs, lambda text: text.startswith("  - ")):
+        shown = [tag("li", text.strip().removeprefix("- ")) if entries else tag("p", text) for text in texts]
+        parts += [tag("ul", shown)] if entries else shown
+    return parts
 
 
 def _form(agreement: Agreement, *, even_so: bool) -> Markup:
