@@ -97,8 +97,8 @@ class Namespaces:
 
     def move(self, name, old, new):
         """Give a machine another address."""
+        self.run(name, f"ip addr del {old}/24 dev eth0")  # first: a second address of a net goes with the first one
         self.run(name, f"ip addr add {new}/24 dev eth0")
-        self.run(name, f"ip addr del {old}/24 dev eth0")
 
     def lose(self, name, percent):
         """Let every packet to and from a machine be lost with this chance; 0 mends it."""
