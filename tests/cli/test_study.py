@@ -59,7 +59,7 @@ class TestCommands:
             "and the other sites see the sum over all sites",
             "the sum over 2 sites, this one among them",  # what another site can work out
             "(21 numbers for 6 features)",
-            "A run usually asks about 4 questions",
+            "A run usually asks about 5 questions",
             "a seal of this site's log",
             "No row leaves",
             "You have not approved it",

@@ -9,7 +9,7 @@ from fedspca.site.policy import GRAM
 from fedspca.site.preparation import joint_transform
 from fedspca.site.queries import QUERIES
 from fedspca.study.progress import expected_questions
-from fedspca.study.settings import CONSENSUS
+from fedspca.study.settings import CONSENSUS, ODD_UNITS
 
 DROPOUT = {
     "wait": "If a site is lost, the study waits for it.",
@@ -162,9 +162,10 @@ def _figures(agreement: Agreement) -> str:
     pairs = f" ({d * (d + 1) // 2:,} numbers for {d:,} features)" if GRAM in agreement.questions else ""
     beside = ", how the features go with the covariates" if agreement.fit.get("adjust") else ""
     steps = ", steps towards the components" if agreement.fit.get("solver") in CONSENSUS else ""
+    units = ", which features may have another unit here" if ODD_UNITS in agreement.questions else ""
     return (
         f": how many there are, each feature's sum and spread, how every two features vary together{pairs}{beside}"
-        f"{steps}, and how far the rows lie from the components (two numbers)"
+        f"{steps}{units}, and how far the rows lie from the components (two numbers)"
     )
 
 
