@@ -59,3 +59,14 @@ def test_looking_for_partial_fit_says_what_to_do():
     assert not hasattr(ExactSPCA(), "partial_fit")
     with pytest.raises(AttributeError, match="every component depends on all rows"):
         _ = ExactSPCA().partial_fit
+
+
+def test_raw_counts_are_transformed_and_the_most_variable_genes_kept():
+    adata = cells()
+    adata.X = sp.csr_matrix(np.expm1(adata.X.toarray()).round())
+    sc.spca(
+        adata, 2, n_nonzero=4, mask_var=np.ones(30, dtype=bool), site_key="batch", transform=["pearson"], variable=8
+    )
+    here = ExactSPCA(2, n_nonzero=4).fit(adata.X, transform=["pearson"], variable=8)
+    np.testing.assert_allclose(adata.varm["SPCs"].T, here.components_, atol=1e-8)
+    assert np.count_nonzero(adata.varm["SPCs"].any(axis=1)) <= 8

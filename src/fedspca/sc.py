@@ -4,6 +4,7 @@
 and ``adata.uns["spca"]`` (variance captured, settings), as ``scanpy.pp.pca`` does for dense components.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ def spca(
     key_added: str = "spca",
     scale: bool = False,
     copy: bool = False,
+    transform: Sequence[str] = (),
+    variable: int | None = None,
     **settings: Any,
 ) -> Any:
     """Sparse principal components of the cells of an AnnData object.
@@ -31,7 +34,8 @@ def spca(
     Parameters
     ----------
     adata : AnnData
-        Cells in rows and genes in columns, normalised and on a log scale as for ``scanpy.pp.pca``.
+        Cells in rows and genes in columns, normalised and on a log scale as for ``scanpy.pp.pca``; or raw counts, with
+        ``transform``.
     n_components : int, default=10
         How many components.
     n_nonzero : int, optional
@@ -48,6 +52,10 @@ def spca(
         Divide genes by their standard deviation.
     copy : bool, default=False
         Return a copy with the results instead of writing into ``adata``.
+    transform : sequence of str, default=()
+        What is done to the values first: ``("library", "log1p")`` or ``("pearson",)`` for raw counts.
+    variable : int, optional
+        Keep this many genes: those of the largest variance after the transforms, over all sites.
     **settings
         Further settings of :class:`~fedspca.ExactSPCA`.
 
@@ -64,7 +72,8 @@ def spca(
     if n_nonzero is not None and "lam" not in settings:
         settings["n_nonzero"] = min(n_nonzero, int(mask.sum()))
     fitted = ExactSPCA(n_components, scale=scale, **settings)
-    fitted.fit(rows, sites=None if site_key is None else np.asarray(_column(adata.obs, site_key, "obs")))
+    owners = None if site_key is None else np.asarray(_column(adata.obs, site_key, "obs"))
+    fitted.fit(rows, sites=owners, transform=transform, variable=variable)
     loadings = np.zeros((adata.n_vars, n_components))
     loadings[mask] = fitted.components_.T
     adata.obsm[f"X_{key_added}"] = fitted.transform(rows)

@@ -106,9 +106,10 @@ def test_without_the_defence_two_ways_to_centre_tell_what_lies_between_sites():
     assert np.allclose(grams[0] - grams[1], 9 * own.T @ own)
 
 
-def test_another_way_to_centre_is_not_approved_unknowingly(answered):
+@pytest.mark.parametrize("changed", [{"centre": "site"}, {"centre": "combat"}, {"transform": ["normal"]}])
+def test_another_way_to_centre_is_not_approved_unknowingly(answered, changed):
     site, agreement, _ = answered
-    other = dataclasses.replace(agreement, study="own means", fit={**agreement.fit, "centre": "site"})
+    other = dataclasses.replace(agreement, study="own means", fit={**agreement.fit, **changed})
     code, said = approve(site, other)
     assert code != 0
     assert "the sites' own means" in said

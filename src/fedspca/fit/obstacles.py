@@ -11,6 +11,7 @@ from fedspca.fit.inputs import Inputs, make_sites
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import make_estimator
 from fedspca.site import Site, SiteError
+from fedspca.solvers.mapping import mapped
 from fedspca.solvers.standardise import standardise
 
 MUCH_BETWEEN = 0.1  # share of the variance; above it, the first component often only separates the sites
@@ -18,17 +19,20 @@ MUCH_BETWEEN = 0.1  # share of the variance; above it, the first component often
 
 def between_sites(settings: FitSettings, inputs: Inputs) -> list[str]:
     """Return a sentence if much of the variance lies between the sites' means and no setting removes it."""
-    if len(inputs.sites) < 2 or settings.centre == "site":
+    if len(inputs.sites) < 2 or settings.centre != "joint":
         return []
-    federation = LocalFederation(make_sites(replace(settings, min_rows=1), inputs))
+    local = LocalFederation(make_sites(replace(settings, min_rows=1), inputs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are told of as oddities
+        federation = mapped(local, local)
         moments = standardise(federation, scale=settings.scale, max_missing=settings.max_missing)
     share = shares_between(federation, moments, scaled=settings.scale)["after"]
     if share <= MUCH_BETWEEN:
         return []
     told = f"{share:.0%} of the variance lies between the sites' means, so that a component may be the site itself."
-    return [f"{told} Take it out with --centre site, or take out what the sites differ in with --adjust."]
+    return [
+        f"{told} Take it out with --centre site or --centre combat, or take out what the sites differ in with --adjust."
+    ]
 
 
 def too_small(settings: FitSettings, rows: dict[str, int]) -> list[str]:
@@ -69,7 +73,8 @@ def _check_joint_moments(settings: FitSettings, sites: list[Site]) -> None:
     estimator = make_estimator(SolverSettings(components=settings.components), [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # constant features are told of as oddities
-        moments = standardise(LocalFederation(sites), scale=settings.scale, max_missing=settings.max_missing)
+        local = LocalFederation(sites)
+        moments = standardise(mapped(local, local), scale=settings.scale, max_missing=settings.max_missing)
     if isinstance(settings.components, int):
         estimator._check_n_components(settings.components, moments)
 

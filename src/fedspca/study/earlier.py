@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedspca.door.agreement import Agreement
 from fedspca.door.store import FolderStore
 from fedspca.door.update import update_objections
-from fedspca.site.preparation import unusual
+from fedspca.site.preparation import Preparation, unusual
 from fedspca.site.site import Site
 
 
@@ -75,7 +75,8 @@ def _other_deal(agreement: Agreement, earlier: Agreement) -> str | None:
 
 def _other_preparation(agreement: Agreement, earlier: Agreement) -> str | None:
     """Return what a different preparation adds. If one study removes the site means, the difference reveals them."""
-    same = unusual(agreement.fit) == unusual(earlier.fit)
+    joint = [Preparation.of(terms.fit).joint for terms in (agreement, earlier)]
+    same = unusual(agreement.fit) == unusual(earlier.fit) and joint[0] == joint[1]
     return None if same else "about the sites' own means, or the rows by their covariates and weights"
 
 
