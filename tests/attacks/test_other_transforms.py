@@ -77,3 +77,12 @@ def test_a_feature_that_is_about_few_rows_already_may_stay_so():
     site = Site("a", table, policy=Policy(min_fold_rows=5), preparation=Preparation(transform=("winsorise",)))
     assert site.singled_out(gram(**curves(-3, 3))) is None
     assert site.singled_out(gram()) is None
+
+
+def test_a_step_that_leaves_three_rows_is_not_answered():
+    table = np.random.default_rng(0).standard_normal((ROWS, D))
+    table[:3] = 5.0
+    step = gram(**curves(4.9, 5.1))
+    few, enough = (Site("a", table, policy=Policy(min_fold_rows=least)) for least in (4, 3))
+    assert few.singled_out(step) == "x0"
+    assert enough.singled_out(step) is None
