@@ -104,6 +104,7 @@ def publish(
     """Write numbers, times and figures of the changed experiments, and the page of all, each file atomically."""
     from fedspca.experiments.figures import draw
     from fedspca.experiments.page import render, render_times
+    from fedspca.experiments.sections_literature import literature_times
 
     ordered = {name: numbers[name] for name in EXPERIMENTS if name in numbers}
     files: dict[Path, bytes] = {}
@@ -115,6 +116,8 @@ def publish(
             files[out / FOLDER / f"{figure}.svg"] = picture
     if "iid-wdbc" in times:
         files[out / FOLDER / "times.md"] = render_times(times["iid-wdbc"]).encode()
+    if "literature" in times:
+        files[out / FOLDER / "literature-times.md"] = literature_times(times["literature"]).encode()
     files[out / PAGE] = render(ordered).encode()
     for path, content in files.items():
         write_whole(path, content)
