@@ -1,7 +1,12 @@
+import json
+
 import pytest
 
-from fedspca.experiments.literature import METHODS, data, hard_spikes, run
-from fedspca.experiments.sections_literature import literature
+from fedspca.experiments import literature as experiment
+from fedspca.experiments.literature import EXPRESSION, METHODS, cells_file, data, hard_spikes, run, tasks
+from fedspca.experiments.reproduce import FOLDER
+from fedspca.experiments.sections_literature import literature, literature_times
+from helpers.experiments import DOCS
 
 
 @pytest.mark.parametrize("method", ["ExactSPCA", "truncated power", "SCoTLASS", "Fantope", "merging, truncated"])
@@ -29,3 +34,22 @@ def test_the_page_says_where_ours_does_not_win():
     assert "more variance than ExactSPCA's 50.00 % by rival (60.00)" in page
     assert "nearer to the truth than ExactSPCA's 0.200 by rival (0.100)" in page
     assert len(METHODS) > 15
+
+
+def test_expression_data_are_taken_where_scanpy_is_installed(monkeypatch):
+    assert all(task.arguments["name"] != EXPRESSION for task in tasks(quick=True))
+    monkeypatch.setattr(experiment, "cells_file", lambda: None)
+    without = {task.arguments["name"] for task in tasks(quick=False)}
+    assert EXPRESSION not in without
+    monkeypatch.undo()
+    if cells_file() is None:
+        pytest.skip("scanpy is not installed")
+    assert {task.arguments["name"] for task in tasks(quick=False)} == {*without, EXPRESSION}
+    assert data(EXPRESSION).rows.shape == (700, 765)
+
+
+def test_the_page_of_times_says_what_the_times_say():
+    times = json.loads((DOCS / FOLDER / "literature-times.json").read_text(encoding="utf-8"))
+    page = (DOCS / FOLDER / "literature-times.md").read_text(encoding="utf-8")
+    assert page == literature_times(times)
+    assert f"| ExactSPCA | {times[0]['seconds']:.2g} |" in page
