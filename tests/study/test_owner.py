@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from fedspca import ExactSPCA, SparsePCAModel
-from fedspca.study.owner import read_policy
+from fedspca.study.owner import POLICY, read_policy
 from fedspca.study.run import run_study
 from helpers.commands import fedspca
-from helpers.studies import NAMES, table
+from helpers.studies import NAMES, SITES, study, table
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,10 @@ def test_a_command_that_asks_how_a_site_is_does_not_wait_for_scikit_learn():
     pytest.importorskip("cryptography")
     code = "import sys, fedspca.study.guard; print([m for m in ('sklearn', 'pandas', 'flwr') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_example_of_a_policy_allows_an_ordinary_study(tmp_path):
+    (line,) = [line for line in POLICY.splitlines() if line.startswith("# allowed_queries")]
+    (tmp_path / "policy.toml").write_text(line.removeprefix("# "))
+    asked = study().agreement("key", dict.fromkeys(SITES, "k"), tuple(NAMES), tmp_path).questions
+    assert read_policy(tmp_path / "policy.toml").allowed_queries == set(asked)

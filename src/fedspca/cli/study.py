@@ -152,7 +152,10 @@ def status(
     known: Annotated[bool, typer.Option("--known", help="Show what the sites said last, and ask nobody.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send the agreement to the sites. Show who is connected, whose data fit, and who has approved."""
+    """Send the agreement to the sites. Show who is connected, whose data fit, and who has approved.
+
+    After a run it also says what to be careful about, such as a unit that may be wrong at some site.
+    """
     from fedspca.letters.identity import fingerprint
 
     study = _study(folder)

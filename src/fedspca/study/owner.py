@@ -12,6 +12,7 @@
     flower/                 Flower's own files: the node's key, logs, process ids
 """
 
+import json
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -38,13 +39,16 @@ from fedspca.linalg.profile import Profile
 from fedspca.model import SparsePCAModel
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
+from fedspca.site.policy import GRAM
 from fedspca.site.preparation import Preparation
 from fedspca.site.queries import QUERIES
 from fedspca.study.papers import Invitation, Reply, read_paper, write_paper
+from fedspca.study.settings import ALWAYS, ODD_UNITS, QUESTIONS
 
 SITE_OPENING = """\
 # Where this site's data are, and what the columns are for. Nothing in this file leaves the machine.
 """
+ORDINARY = [*ALWAYS, *QUESTIONS["exact"], GRAM, ODD_UNITS]
 POLICY = f"""\
 # What this site allows. A study that asks for more is refused, before data are touched.
 
@@ -76,7 +80,8 @@ min_fold_rows = 5
 
 # The questions that may be asked; without this line, all of them:
 # {", ".join(sorted(QUERIES))}
-# allowed_queries = ["moments", "deviations", "gram_product", "gram_sketch", "captured_variance"]
+# An ordinary study asks these:
+# allowed_queries = {json.dumps(ORDINARY)}
 
 # The budget of differential privacy over all studies of this folder: with these lines, a study without it is refused.
 # epsilon = 1.0
