@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,7 +153,7 @@ def run(method: str, name: str) -> list[Record]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the record says whether the fit converged
         fits = list(_fits(about, given))
-    model, seconds = min(fits, key=lambda fit: abs(np.count_nonzero(fit[0].components_) - given.r * given.k))
+    model = min(fits, key=lambda fit: abs(np.count_nonzero(fit.components_) - given.r * given.k))
     cut = truncate(model.components_, given.k)
     centred = given.rows - given.rows.mean(axis=0)
     span = np.linalg.qr(cut.T)[0]
@@ -170,29 +169,25 @@ def run(method: str, name: str) -> list[Record]:
             "bytes_up": sum(record.bytes_up for record in model.history_),
             "converged": bool(model.converged_),
             "reveals": about.reveals,
-            "seconds": seconds,
+            "seconds": float(sum(record.seconds for record in model.history_)),
         }
     ]
 
 
-def _fits(about: Method, given: Data) -> Iterator[tuple[Any, float]]:
-    """Fit once or, if the method has a penalty, several times: bisection seeks the penalty that gives r·k weights.
-
-    With each fit comes the CPU time that it took.
-    """
+def _fits(about: Method, given: Data) -> Iterator[Any]:
+    """Fit once or, if the method has a penalty, several times: bisection seeks the penalty that gives r·k weights."""
     sites = sites_in_order(len(given.rows), SITES)
     low, high = 0.0, None if about.penalty is None else about.penalty(given)
     trial = None if high is None else high / 4
     for _ in range(1 if trial is None else FITS):
         made = about.make(given.r, given.k) if trial is None else about.make(given.r, given.k, trial)
-        began = process_time()
         try:
             made.fit(given.rows, sites=sites)
         except ValueError:  # the penalty left a loading without weights
             count = 0
         else:
             count = int(np.count_nonzero(made.components_))
-            yield made, process_time() - began
+            yield made
         if trial is None or count == given.r * given.k:
             return
         low, high = (trial, high) if count > given.r * given.k else (low, trial)

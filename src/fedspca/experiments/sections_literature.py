@@ -51,9 +51,11 @@ def literature_times(times: Sequence[Record]) -> str:
     fits = [record for record in times if record.get("what") == "fit"]
     return f"""# The methods that the paper names: times
 
-CPU seconds of a fit, {SITES} sites in one process on one core, beside other runs on the same machine. For a method with
-a penalty it is the one fit that is shown, of up to {FITS}. They differ from run to run and from machine to machine:
-compare within a column. See [the page](../reproduction.md#the-methods-that-the-paper-names) for the rest.
+Seconds that the rounds of a fit took, {SITES} sites in one process on one core, beside other runs on the same machine.
+What a coordinator computes after its last sum is not in it (elastic net, Fantope, DSPCA and ADMM work on S alone).
+For a method with a penalty it is the one fit that is shown, of up to {FITS}. Times differ from run to run and from
+machine to machine: compare within a column.
+See [the page](../reproduction.md#the-methods-that-the-paper-names) for the rest.
 
 {_grid(fits, values_of(fits, "data"), lambda record: f"{record['seconds']:.2g}")}
 """
