@@ -28,6 +28,7 @@ PRINTED = (
     "optima",
     "picture",
     "privacy",
+    "sample",
     "startup",
     "units",
     "updating",

@@ -3,6 +3,7 @@
 import json
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -20,11 +21,12 @@ from fedspca.estimators.certainty import CERTAINTY, certainty, check_whole
 from fedspca.estimators.rows import RowsBeside
 from fedspca.estimators.selection import Selection, select
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
-from fedspca.federation import Federation
+from fedspca.federation import Federation, LocalFederation
 from fedspca.federation.base import answers_gram, is_local
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.federation.folded import FoldedFederation
 from fedspca.linalg import nystrom
+from fedspca.linalg.operators import COLUMNS_OF_A_FIT
 from fedspca.linalg.rotations import canonical_order
 from fedspca.site.errors import InvalidData
 from fedspca.solvers.exact import loop, whole
@@ -45,6 +47,8 @@ Array = NDArray[np.float64]
 AUTO = "auto"
 SELECTION_SIGHT = 300  # the most features for which many numbers of non-zeros are compared
 FOLDS = 10  # where "auto" needs folds and none were given
+GAIN_AFTER_SAMPLE = 1e-6  # the share of the variance for which a full pass after a sample is worth while
+COLUMNS_AFTER_SAMPLE = 20  # about as many as the one or two passes after a sample multiply
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 # below this share of the largest eigenvalue an answer is only rounding error; dividing by it would spoil the model
 RANK_TOL = {"float64": 1e-11, "float32": 1e-5}
@@ -116,6 +120,11 @@ class ExactSPCA(FederatedSparsePCA):
         Number of folds: even, at least 4. Sites then give every sum by fold, and the fit reports how stable the
         loadings are, without further rounds: half samples are fitted from the same sums, with the same number of
         non-zeros per component. Each site assigns its own rows to folds. Answers are ``folds`` times as large.
+    sample : int, optional
+        For many rows on one machine: first fit to one row in ``sample``, dealt by the seed at each site, then go on
+        from there with all rows. Full passes only judge and improve those loadings: two or three with ``n_nonzero``,
+        beside those for the means. The covariance of all rows is not formed, so ``upper_bound_`` is that of dense PCA,
+        as with ``search="products"``. It needs ``n_nonzero`` or ``lam``.
     tol : float, default=1e-6
         First-order residual of the pooled problem, relative to its gradient, at which ``lam`` is solved.
     max_rounds : int, default=30
@@ -218,6 +227,7 @@ class ExactSPCA(FederatedSparsePCA):
         "search": [StrOptions({"auto", "thorough", "products"})],
         "proof_seconds": [Interval(Real, 0, None, closed="left")],
         "folds": [Integral, None],
+        "sample": [Interval(Integral, 2, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_rounds": [AT_LEAST_ONE],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
@@ -242,6 +252,7 @@ class ExactSPCA(FederatedSparsePCA):
         search: Literal["auto", "thorough", "products"] = "auto",
         proof_seconds: float = 0.25,
         folds: int | None = None,
+        sample: int | None = None,
         tol: float = 1e-6,
         max_rounds: int = 30,
         max_seconds: float | None = None,
@@ -262,6 +273,7 @@ class ExactSPCA(FederatedSparsePCA):
         self.search = search
         self.proof_seconds = proof_seconds
         self.folds = folds
+        self.sample = sample
         self.tol = tol
         self.max_rounds = max_rounds
         self.max_seconds = max_seconds
@@ -347,6 +359,8 @@ class ExactSPCA(FederatedSparsePCA):
     def _fit(self, federation: Federation, course: Course = BEGINNING) -> Array | None:
         if self._auto("n_components") or self._auto("n_nonzero"):
             return self._fit_chosen(federation, course)
+        if self.sample is not None and course.state is None and course.earlier is None:
+            return self._fit_after_sample(federation, course, self.sample)
         folded = None
         if self.folds is not None:
             check_whole(course.state)
@@ -360,6 +374,27 @@ class ExactSPCA(FederatedSparsePCA):
             self._set_fitted(rounds, moments, found)
         self._set_certainty(folded, moments)
         return s
+
+    def _fit_after_sample(self, federation: Federation, course: Course, parts: int) -> Array | None:
+        """Fit to one row in ``parts``, then to all rows from where that fit ended."""
+        self._validate_params()
+        if not isinstance(federation, LocalFederation):
+            raise ValueError(  # noqa: TRY004 - it is a setting that does not fit, not a wrong type
+                "The 'sample' parameter of ExactSPCA needs rows in this process: sites elsewhere give sums over all "
+                "their rows. Fit without it."
+            )
+        small = federation.sampled(parts, self._deal())
+        lam = None if self.lam is None else np.asarray(self.lam, dtype=np.float64) / parts  # S is a sum over rows
+        settings = {"sample": None, "folds": None, "lam": lam, "proof_seconds": 0.0, "callbacks": None, "verbose": 0}
+        first = ExactSPCA(**{**self.get_params(deep=False), **settings})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows says how it ended
+            first._fit(small)
+        federation.expect(COLUMNS_AFTER_SAMPLE)
+        try:
+            return self._fit(federation, course._replace(earlier=first.earlier_))
+        finally:
+            federation.expect(COLUMNS_OF_A_FIT)
 
     def choose(self, X: Any, *, sites: Any = None) -> Selection:
         """Estimate how many components and non-zeros to use, without a fit.
@@ -451,6 +486,12 @@ class ExactSPCA(FederatedSparsePCA):
             raise ValueError(
                 "missing='em' makes one covariance of all rows: it takes no folds, and numbers instead of auto."
             )
+        if self.sample is not None and (auto or self.missing == "em"):
+            told = "'auto'" if auto else "missing='em'"
+            raise ValueError(f"{told} needs the covariance of all rows, and with 'sample' it is not formed.")
+        if self.sample is not None and self.lam is None and self.n_nonzero is None:
+            # the fewest non-zeros of a sample keep their own weights, which lose more than one part in 10,000
+            raise ValueError("The 'sample' parameter of ExactSPCA needs 'n_nonzero' or 'lam' beside it.")
         if self.folds is not None and (self.folds < 4 or self.folds % 2):
             raise ValueError(
                 "The 'folds' parameter of ExactSPCA must be an even number of at least 4, since half samples are made "
@@ -519,6 +560,7 @@ class ExactSPCA(FederatedSparsePCA):
             "n_starts",
             "precision",
             "search",
+            "sample",
             "tol",
         )
         chosen = {name: np.asarray(getattr(self, name)).tolist() for name in names}
@@ -540,6 +582,8 @@ class ExactSPCA(FederatedSparsePCA):
         state = self._begin(moments, problem, rng) if course.state is None else course.state.loop
         if (earlier := self._usable(course.earlier, moments)) is not None:
             state = loop.begin_at(state, earlier)
+            if self.sample is not None:  # the search was on the sample
+                state = replace(state, search_rounds=0)
         state = loop.reopen(state, self.max_rounds)
         save = None if on_state is None else lambda loop_state: on_state(ExactState(settings, moments, loop_state))
         lam = self._penalty()
@@ -565,6 +609,8 @@ class ExactSPCA(FederatedSparsePCA):
 
     def _asks_gram(self, federation: Federation) -> bool:
         """Whether the whole covariance is to be asked for."""
+        if self.sample is not None:
+            return False
         if self.search != "auto":
             return self.search == "thorough"
         most = whole.LOCAL_FEATURES if is_local(federation) else whole.REMOTE_FEATURES
@@ -665,7 +711,9 @@ class ExactSPCA(FederatedSparsePCA):
         if lam is not None:
             return Penalised(lam, self.tol)
         if self.n_nonzero is not None:
-            return Cardinality(self._counts(self.n_nonzero), self.orthogonal)
+            problem = Cardinality(self._counts(self.n_nonzero), self.orthogonal)
+            # a sample's weights are a little off, and a further pass puts them right
+            return problem if self.sample is None else replace(problem, tol=GAIN_AFTER_SAMPLE)
         return VarianceKept(float(self.variance_kept))
 
     def _penalty(self) -> Array | None:

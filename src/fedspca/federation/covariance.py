@@ -117,9 +117,9 @@ class _Data(SiteData):
         super().__init__("covariance", np.zeros((0, len(covariance))))
         self._covariance, self._n = covariance, n
 
-    def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
+    def seen_in(self, frame: Frame, expected: int | None = None) -> DeflatedRows:
         """Return the second moments in this frame, as an operator in place of rows."""
-        return DeflatedRows(_Gram(self._covariance, self._n, frame), frame.removed, expected)
+        return DeflatedRows(_Gram(self._covariance, self._n, frame), frame.removed)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,15 @@ class LocalFederation:
         """Whether every site's policy allows the whole covariance to be asked for."""
         return all(site.policy.allows_gram(site.n_features) for site in self.sites)
 
+    def sampled(self, parts: int, seed: int) -> "LocalFederation":
+        """Return sites that hold one of so many parts of each site's rows."""
+        return LocalFederation([site.sampled(parts, seed) for site in self.sites], n_threads=self.n_threads)
+
+    def expect(self, columns: int) -> None:
+        """Say to every site by about how many columns its rows will be multiplied in all."""
+        for site in self.sites:
+            site.expect(columns)
+
     def sum(self, query: Query) -> Aggregate:
         """Ask every site and return the sum of their terms."""
         return add_in_order(self._ask(query), query)

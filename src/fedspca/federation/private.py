@@ -375,9 +375,9 @@ class _ReleasedData(SiteData):
         super().__init__("released", np.zeros((0, len(mean))))  # there are no rows to look at
         self._release, self._mean, self._scale = release, mean, scale
 
-    def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
+    def seen_in(self, frame: Frame, expected: int | None = None) -> DeflatedRows:
         """Return the released matrix in this frame, as an operator in place of rows."""
-        return DeflatedRows(self.gram_in(frame), frame.removed, expected)
+        return DeflatedRows(self.gram_in(frame), frame.removed)
 
     def gram_in(self, frame: Frame) -> "_ReleasedGram":
         """Return the released second moments about the frame's mean and in its units."""

@@ -11,7 +11,6 @@ from zlib import crc32
 import numpy as np
 
 from fedspca.linalg.operators import (
-    COLUMNS_OF_A_FIT,
     COPY_BYTES,
     DeflatedRows,
     Frame,
@@ -86,5 +85,5 @@ def _sums_of(
 class _Part(SiteData):
     """Some rows of a fold. They are multiplied only once, so forming their Gram matrix first would not save time."""
 
-    def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
+    def seen_in(self, frame: Frame, expected: int | None = None) -> DeflatedRows:
         return super().seen_in(frame, expected=0)

@@ -110,6 +110,7 @@ class SiteData:
         self.own: Own | None = own_view(rows, beside, preparation, missing=missing)
         self._harmony: Harmony | None = None
         self._mapped: SiteData | None = None
+        self.expected = COLUMNS_OF_A_FIT  # by how many columns a fit will multiply the rows, as far as is known
         self._last: tuple[Frame, StandardisedRows] | None = None
 
     def under(self, query: Query) -> "SiteData":
@@ -136,9 +137,9 @@ class SiteData:
         sums, squares = np.append(sums, more.sum(axis=0)), np.append(squares, (more**2).sum(axis=0))
         return np.stack([np.full(len(sums), float(n)), sums, squares])
 
-    def seen_in(self, frame: Frame, expected: int = COLUMNS_OF_A_FIT) -> DeflatedRows:
+    def seen_in(self, frame: Frame, expected: int | None = None) -> DeflatedRows:
         """Return the rows in this frame as an operator, to be multiplied by so many columns."""
-        return DeflatedRows(self.standardised_in(frame), frame.removed, expected)
+        return DeflatedRows(self.standardised_in(frame), frame.removed, self.expected if expected is None else expected)
 
     def standardised_in(self, frame: Frame) -> StandardisedRows:
         """Return the rows, centred and scaled as the frame says. The last operator is kept for its Gram matrix."""

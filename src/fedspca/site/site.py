@@ -23,7 +23,7 @@ from fedspca.linalg.operators import (
 from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.disclosure import disclosed, singled_out
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
-from fedspca.site.folds import answer_by_fold
+from fedspca.site.folds import answer_by_fold, deal
 from fedspca.site.policy import Policy
 from fedspca.site.preparation import PLAIN, Preparation, beside_rows
 from fedspca.site.queries import QUERIES
@@ -196,6 +196,26 @@ class Site:
             self.ledger.charge(question.cost(self.n_features, query), query.name, query_hash(query), purpose)
         except (ValueError, ArithmeticError) as error:  # the budget is spent, or the cost cannot be computed
             raise SiteRefusal(self.name, query.name, f"{error}.") from None
+
+    def sampled(self, parts: int, seed: int) -> "Site":
+        """Return a site that holds one of so many parts of the rows, dealt as :func:`~fedspca.site.folds.deal` does."""
+        rows = self._data.rows
+        if isinstance(rows, RemoteRows) or not self.preparation.plain:
+            raise InvalidData(
+                f"Site {self.name!r}: a sample can be drawn only of rows in this process, without covariates, weights "
+                "or a mean of their own. Fit without a sample."
+            )
+        mine = deal(self.name, self.n_rows, parts, seed, self.policy.min_fold_rows) == 0
+        if not mine.any():
+            raise InvalidData(f"Site {self.name!r} holds too few rows for a sample of one in {parts}.")
+        names, missing = self.feature_names, self._data.missing
+        return Site(
+            self.name, rows[np.flatnonzero(mine)], policy=self.policy, feature_names=names, allow_missing=missing
+        )
+
+    def expect(self, columns: int) -> None:
+        """Say by about how many columns the rows will be multiplied. With few, no Gram matrix is formed first."""
+        self._data.expected = columns
 
     def answer_alone(self, query: Query) -> Terms:
         """Answer with figures that will be shown as this site's own, if its policy allows that for this question."""
