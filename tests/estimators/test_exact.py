@@ -265,10 +265,11 @@ def test_a_sample_of_sparse_rows_and_of_rows_with_missing_values(tall):
 
 
 def test_a_sample_that_cannot_be_drawn_is_refused(tall):
+    from fedspca.federation import FederationError
     from fedspca.federation.secure import secure_federation
 
     rows, _ = tall
-    with pytest.raises(ValueError, match="needs rows in this process"):
+    with pytest.raises(FederationError, match="needs rows in this process"):
         ExactSPCA(1, n_nonzero=3, sample=20).fit_federation(secure_federation(Site(n, rows[:9]) for n in "abc"))
     with pytest.raises(InvalidData, match=r"without covariates, weights or a mean of their own\. Fit without a sample"):
         ExactSPCA(1, n_nonzero=3, sample=20).fit(rows, sample_weight=np.ones(len(rows)))

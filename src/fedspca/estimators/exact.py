@@ -21,7 +21,7 @@ from fedspca.estimators.certainty import CERTAINTY, certainty, check_whole
 from fedspca.estimators.rows import RowsBeside
 from fedspca.estimators.selection import Selection, select
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
-from fedspca.federation import Federation, LocalFederation
+from fedspca.federation import Federation, FederationError, LocalFederation
 from fedspca.federation.base import answers_gram, is_local
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.federation.folded import FoldedFederation
@@ -379,7 +379,7 @@ class ExactSPCA(FederatedSparsePCA):
         """Fit to one row in ``parts``, then to all rows from where that fit ended."""
         self._validate_params()
         if not isinstance(federation, LocalFederation):
-            raise ValueError(  # noqa: TRY004 - it is a setting that does not fit, not a wrong type
+            raise FederationError(
                 "The 'sample' parameter of ExactSPCA needs rows in this process: sites elsewhere give sums over all "
                 "their rows. Fit without it."
             )
