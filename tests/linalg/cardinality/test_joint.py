@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 
 from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.cardinality.bounds import line_search, orthogonal_mass, projection_mass, tightened
@@ -18,6 +19,7 @@ from fedspca.linalg.cardinality.selection import distinct, heaviest, ranked
 from fedspca.linalg.cardinality.together import refitted
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.penalised_bound import penalised_bound
+from fedspca.linalg.rotations import random_rotations, rotated
 
 
 def random_matrix(rng, d):
@@ -259,6 +261,18 @@ def test_orthogonal_columns_are_refitted_together_as_well_as_one_by_one():
         assert variance == pytest.approx(captured(s, w))
         assert variance == pytest.approx(refit_orthogonal(s, w).variance, rel=1e-7)
     assert points.best(9).variances.tolist() == sorted(points.variances, reverse=True)
+
+
+def test_rounding_does_not_decide_where_supports_must_overlap():
+    s, rng = np.corrcoef(load_wine().data.T), np.random.default_rng(0)
+    tuning, found = Tuning.for_size(13, 5, 5), []
+    for size in (0.0, 1e-14, 1e-14, 1e-14):
+        noise = rng.standard_normal(s.shape)
+        near = s + size * (noise + noise.T)
+        basis = np.linalg.eigh(near)[1][:, :-6:-1]
+        starts = rotated(basis, random_rotations(tuning.rotations, 5, np.random.default_rng(0)))
+        found.append(best_loadings(near, (5,) * 5, orthogonal=True, tuning=tuning, starts=starts).variance)
+    assert np.ptp(found) < 1e-9 * max(found)
 
 
 def test_sets_of_features_are_told_apart():

@@ -10,6 +10,7 @@ Index = NDArray[np.intp]
 
 _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
 _RADIUS = 0.7  # the longest step, per column
+_RIDGE = 1e-9  # share of the largest entry, added: constraints that depend on others must not amplify rounding errors
 _VACUOUS = 1e-14  # share of the largest entry: a constraint between disjoint supports has no gradient
 _FLAT = 1e-3  # share of the largest curvature: flatter directions are not followed further than this allows
 _RETRACTIONS, _ORTHONORMAL = 12, 1e-13
@@ -144,18 +145,27 @@ def _inverse(jacobian: Array) -> Array:
     own = normal.diagonal(axis1=1, axis2=2)
     largest = own.max(axis=1, keepdims=True)
     at = np.arange(normal.shape[1])
-    normal[:, at, at] += np.where(own <= _VACUOUS * largest, largest, _VACUOUS * largest) + 1e-300
+    normal[:, at, at] += np.where(own <= _VACUOUS * largest, largest, _RIDGE * largest) + 1e-300
     return np.asarray(np.linalg.inv(normal))
 
 
 def _retracted(x: Array, frame: _Frame, d: int) -> tuple[Array, NDArray[np.bool_]]:
-    """The nearest orthonormal loadings, by least-norm corrections, and whether there are any near."""
+    """The nearest orthonormal loadings, by least-norm corrections, and whether there are any near.
+
+    Every correction must halve the error. Where one does not, the way to orthonormal loadings is long, and rounding
+    errors would decide where it ends.
+    """
     w = frame.scattered(x, d)
+    near, before = np.ones(len(x), dtype=bool), np.full(len(x), np.inf)
     for _ in range(_RETRACTIONS):
         error, jacobian = frame.constraints(w)
-        if float(np.abs(error).max(initial=0.0)) <= _ORTHONORMAL:
+        size = np.abs(error).max(axis=1)
+        near &= (size <= 0.5 * before) | (size <= _ORTHONORMAL)
+        if not (near & (size > _ORTHONORMAL)).any():
             break
-        x = x - (jacobian.transpose(0, 2, 1) @ (_inverse(jacobian) @ error[:, :, None]))[:, :, 0]
+        before = size
+        change = (jacobian.transpose(0, 2, 1) @ (_inverse(jacobian) @ error[:, :, None]))[:, :, 0]
+        x = np.where(near[:, None], x - change, x)
         w = frame.scattered(x, d)
     gram = w.transpose(0, 2, 1) @ w
-    return w, np.abs(gram - np.eye(w.shape[2])).max(axis=(1, 2)) <= 1e3 * _ORTHONORMAL
+    return w, near & (np.abs(gram - np.eye(w.shape[2])).max(axis=(1, 2)) <= 1e3 * _ORTHONORMAL)
