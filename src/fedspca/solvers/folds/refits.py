@@ -1,19 +1,34 @@
-"""Fits to subsamples, near the fit to all rows, and their components in its order and with its signs."""
+"""Fits to subsamples, near the fit to all rows, and their components in its order and with its signs.
 
-from collections.abc import Sequence
+Half samples are many similar problems with several nearly best loadings each. A search that misses the best ones makes
+selection frequencies a matter of luck. So some half samples are searched, and then all of them begin with the best of
+what was found on any: loadings that one search missed are there from another.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from fedspca.linalg.cardinality.joint import loadings_near
+from fedspca.linalg.cardinality.joint import best_loadings, loadings_near
+from fedspca.linalg.cardinality.polish import Fit, orthonormal_basis
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.rotations import rotated
 from fedspca.solvers.exact.whole import leading
+from fedspca.solvers.folds.sums import Centred, FoldSums
 
 Array = NDArray[np.float64]
 Chosen = NDArray[np.bool_]
+Supports = tuple[tuple[int, ...], ...]
+
+SMALL = 100  # up to so many features the search begins with every feature; with more it would take too long
+SHARED = 3  # loadings found on other half samples that a half sample begins with
+STRIDES = (4, 2, 1)  # one half sample of four is searched; where searches miss much, one of two, or all
+RELIABLE = 0.1  # searches are enough if fewer than this share of them missed the best, or found anything new
+_GAIN = 1e-9  # relative
 
 
 def half_samples(folds: int, most: int, rng: np.random.Generator) -> list[tuple[Chosen, Chosen]]:
@@ -25,13 +40,119 @@ def half_samples(folds: int, most: int, rng: np.random.Generator) -> list[tuple[
     return [(half, ~half) for half in halves]
 
 
-def refit(s: Array, k: Sequence[int], starts: Sequence[Array], *, orthogonal: bool) -> Array:
+def refit(s: Array, k: Sequence[int] | NDArray[np.intp], starts: Sequence[Array], *, orthogonal: bool) -> Array:
     """Sparse loadings of S with k_j non-zeros each, from the starts, from PCA and from its varimax rotation."""
-    r = len(k)
-    counts = tuple(min(int(kj), len(s)) for kj in k)
+    return _searched(s, k, starts, orthogonal=orthogonal, everywhere=False).w
+
+
+def _searched(s: Array, k: Sequence[int] | NDArray[np.intp], starts: Sequence[Array], *, orthogonal: bool, everywhere: bool) -> Fit:
+    """Do the same; with ``everywhere``, also from single features."""
+    r, counts = len(k), _counts(k, s)
     tuning = Tuning.for_size(len(s), max(counts), r).lighter()
-    turned = rotated(leading(s, r)[1], np.zeros((0, r, r)))
-    return loadings_near(s, counts, [*starts, *turned], orthogonal=orthogonal, tuning=tuning).w
+    dense = [*starts, *rotated(leading(s, r)[1], np.zeros((0, r, r)))]
+    search = best_loadings if everywhere else loadings_near
+    return search(s, counts, starts=dense, orthogonal=orthogonal, tuning=tuning)
+
+
+def _counts(k: Sequence[int] | NDArray[np.intp], s: Array) -> tuple[int, ...]:
+    return tuple(min(int(kj), len(s)) for kj in k)
+
+
+class Pool:
+    """Loadings that were found on similar matrices: each set of supports once."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Supports, Array] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, w: Array) -> None:
+        """Keep loadings, unless some with the same supports are here."""
+        self._kept.setdefault(supports(w), w)
+
+    def best(self, s: Array, n: int) -> dict[Supports, Array]:
+        """Return the n of them that capture most of the variance of S."""
+        bases = [orthonormal_basis(w) for w in self._kept.values()]
+        used = np.flatnonzero(np.any([basis.any(axis=1) for basis in bases], axis=0))
+        columns = np.hstack([basis[used] for basis in bases])
+        owner = np.repeat(np.arange(len(bases)), [basis.shape[1] for basis in bases])
+        captured = np.bincount(owner, np.einsum("ij,ij->j", columns, s[np.ix_(used, used)] @ columns), len(bases))
+        named = list(self._kept.items())
+        return dict(named[at] for at in np.argsort(-captured, kind="stable")[:n])
+
+
+def supports(w: Array) -> Supports:
+    """Return the features of each column, in an order that does not depend on that of the columns."""
+    return tuple(sorted(tuple(np.flatnonzero(column).tolist()) for column in w.T))
+
+
+def refits(
+    sums: FoldSums, halves: Sequence[Chosen], w: Array, *, orthogonal: bool
+) -> Iterator[tuple[Centred, Array]]:
+    """Fit half samples near w with its numbers of non-zeros; yield their moments and loadings in w's order and signs.
+
+    Parameters
+    ----------
+    sums : FoldSums
+        The sums by fold.
+    halves : sequence of ndarray of bool
+        The folds of each half sample.
+    w : ndarray of shape (features in sight, r)
+        The loadings of all rows.
+    orthogonal : bool
+        Whether loadings are orthogonal.
+    """
+    fitting = _Fitting(w, orthogonal)
+    for stride in STRIDES:
+        known = len(fitting.pool)
+        begun = [at for at in range(0, len(halves), stride) if at not in fitting.found]
+        for at in begun:
+            fitting.search(at, sums.subsample(halves[at]).matrix)
+        missed = [fitting.share(at, sums.subsample(halves[at]).matrix) for at in begun]
+        if min(sum(missed), len(fitting.pool) - known) < RELIABLE * len(begun):
+            break
+    for at, half in enumerate(halves):
+        sample = sums.subsample(half)
+        fitting.share(at, sample.matrix)
+        yield sample, matched(fitting.found[at].w, w)
+
+
+class _Fitting:
+    """Loadings of similar matrices, by number, while they are fitted near w."""
+
+    def __init__(self, w: Array, orthogonal: bool) -> None:
+        self._w, self._orthogonal = w, orthogonal
+        self.pool = Pool()
+        self.pool.add(w)
+        self._tried: defaultdict[int, set[Supports]] = defaultdict(set)
+        self.found: dict[int, Fit] = {}
+
+    def search(self, at: int, s: Array) -> None:
+        """Search loadings of S on its own."""
+        k = np.count_nonzero(self._w, axis=0)
+        everywhere = len(s) <= SMALL
+        self._keep(at, _searched(s, k, [self._w], orthogonal=self._orthogonal, everywhere=everywhere))
+
+    def share(self, at: int, s: Array) -> bool:
+        """Begin with the best loadings of all, unless they were tried on S before; return whether S gained."""
+        tried = self._tried[at]
+        starts = {named: w for named, w in self.pool.best(s, SHARED).items() if named not in tried}
+        if not starts:
+            return False
+        tried |= set(starts)
+        counts = _counts(np.count_nonzero(self._w, axis=0), s)
+        tuning = Tuning.for_size(len(s), max(counts), len(counts)).lighter()
+        other = loadings_near(s, counts, starts.values(), orthogonal=self._orthogonal, tuning=tuning)
+        if at in self.found and other.variance <= self.found[at].variance * (1.0 + _GAIN):
+            return False
+        self._keep(at, other)
+        return True
+
+    def _keep(self, at: int, fit: Fit) -> None:
+        self.found[at] = fit
+        self._tried[at].add(supports(fit.w))
+        self.pool.add(fit.w)
 
 
 def matched(w: Array, reference: Array) -> Array:

@@ -15,7 +15,7 @@ that are nearly linear in the rows. Over all halves of F folds it is the varianc
 of freedom: hence Student's t.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from fedspca.metrics import adjusted_variances
-from fedspca.solvers.folds.refits import Chosen, half_samples, matched, refit
+from fedspca.solvers.folds.refits import Chosen, half_samples, refits
 from fedspca.solvers.folds.sums import FoldSums
 
 Array = NDArray[np.float64]
@@ -86,7 +86,7 @@ def stability(sums: FoldSums, w: Array, variances: Array, *, orthogonal: bool, p
     k = np.count_nonzero(w, axis=0)
     drawn = half_samples(sums.n_folds, pairs, np.random.default_rng(0))
     seen = w[sums.features]
-    weights, explained = _refits(sums, seen, [half for pair in drawn for half in pair], orthogonal=orthogonal)
+    weights, explained = _fitted(sums, seen, [half for pair in drawn for half in pair], orthogonal=orthogonal)
     quantile = float(student.ppf(0.5 + 0.5 * LEVEL, sums.n_folds - 1))
     spread = quantile * np.sqrt(np.mean((weights - seen) ** 2, axis=0))
     frequency, interval = np.zeros(w.shape), np.stack([w, w])
@@ -105,13 +105,10 @@ def stability(sums: FoldSums, w: Array, variances: Array, *, orthogonal: bool, p
     )
 
 
-def _refits(sums: FoldSums, w: Array, halves: Iterable[Chosen], *, orthogonal: bool) -> tuple[Array, Array]:
+def _fitted(sums: FoldSums, w: Array, halves: Sequence[Chosen], *, orthogonal: bool) -> tuple[Array, Array]:
     """Return the loadings of each half sample, matched with w, and the variance that each explains there."""
     weights, explained = [], []
-    k = np.count_nonzero(w, axis=0)
-    for half in halves:
-        sample = sums.subsample(half)
-        found = matched(refit(sample.matrix, k, [w], orthogonal=orthogonal), w)
+    for sample, found in refits(sums, halves, w, orthogonal=orthogonal):
         weights.append(found)
         explained.append(adjusted_variances(found.T @ sample.matrix @ found) / (sample.n - 1.0))
     return np.array(weights), np.array(explained)
