@@ -1,6 +1,6 @@
 """How many components, and how sparse: what several methods say, a recommendation, and how sure it is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedspca.linalg.small import largest_eigenpairs
 from fedspca.solvers.folds.crossval import Curve, components_curve, sparsity_curve, sparsity_grid, splits
 from fedspca.solvers.folds.rank import Null, above, hard_threshold, noise_edge, parallel_analysis
-from fedspca.solvers.folds.refits import half_samples, matched, refit
+from fedspca.solvers.folds.refits import dense_starts, half_samples, matched, refit
 from fedspca.solvers.folds.sums import FoldSums
 from fedspca.solvers.rounds import Rounds
 from fedspca.solvers.standardise import Moments
@@ -213,7 +213,7 @@ def select(
     """
     n, d = round(moments.n_rows), int(np.count_nonzero(~moments.constant))
     most = max(1, min(MOST, d - 1, n // 2 - 1))
-    values = largest_eigenpairs(s, most)[0] / (n - 1.0)
+    values, vectors = largest_eigenpairs(s / (n - 1.0), most)
     trace = moments.total / (n - 1.0)
     null = parallel_analysis(rounds, moments.frame, n, most, seed)
     parts = splits(sums)
@@ -222,7 +222,7 @@ def select(
     components = {
         MARCHENKO_PASTUR: above(values, trace, n, d, edge),
         GAVISH_DONOHO: above(values, trace, n, d, hard_threshold(n - 1, d)),
-        PARALLEL: null.count(values),
+        PARALLEL: null.count(values, vectors, s.diagonal() / (n - 1.0), edge * trace / d),
         CROSS_VALIDATION: curve.choice,
     }
     r = int(np.median([components[name] for name in DECIDE])) if n_components is None else n_components
@@ -233,21 +233,28 @@ def select(
 def _with_sparsity(found: Selection, sums: FoldSums, parts: list[Any], *, orthogonal: bool) -> Selection:
     """Return the selection with the results for the number of non-zeros."""
     grid = sparsity_grid(len(sums.features))
-    curve = sparsity_curve(parts, grid, found.n_components, None, orthogonal=orthogonal)
-    recurrence = np.array([_recurrence(sums, k, found.n_components, orthogonal=orthogonal) for k in grid])
+    curve = sparsity_curve(parts, grid, found.n_components, orthogonal=orthogonal)
+    recurrence = _recurrence(sums, grid, found.n_components, orthogonal=orthogonal)
     enough = [k for k, again in zip(grid, recurrence, strict=True) if again >= RECUR]
     nonzeros = {CROSS_VALIDATION: curve.choice, STABILITY: max(enough, default=grid[0])}
     return replace(found, n_nonzero=curve.choice, nonzeros=nonzeros, by_nonzeros=curve, recurrence=recurrence)
 
 
-def _recurrence(sums: FoldSums, k: int, r: int, *, orthogonal: bool) -> float:
-    """Return the mean selection frequency, over a few half samples, of the features that all rows select."""
-    all_rows = refit(sums.subsample(np.ones(sums.n_folds, dtype=bool)).matrix, (k,) * r, [], orthogonal=orthogonal)
-    halves = [half for pair in half_samples(sums.n_folds, PAIRS, np.random.default_rng(0)) for half in pair]
-    fits = [
-        matched(refit(sums.subsample(h).matrix, (k,) * r, [all_rows], orthogonal=orthogonal), all_rows) for h in halves
-    ]
-    return float(np.mean([(fit != 0.0)[all_rows != 0.0].mean() for fit in fits]))
+def _recurrence(sums: FoldSums, grid: Sequence[int], r: int, *, orthogonal: bool) -> Array:
+    """Return, for each k, the mean selection frequency in a few half samples of the features that all rows select."""
+    whole = sums.subsample(np.ones(sums.n_folds, dtype=bool)).matrix
+    dense = dense_starts(whole, r)
+    all_rows = [refit(whole, (k,) * r, dense, orthogonal=orthogonal) for k in grid]
+    again = []
+    for half in (half for pair in half_samples(sums.n_folds, PAIRS, np.random.default_rng(0)) for half in pair):
+        s = sums.subsample(half).matrix
+        dense = dense_starts(s, r)
+        fits = [
+            matched(refit(s, (k,) * r, [w, *dense], orthogonal=orthogonal), w)
+            for k, w in zip(grid, all_rows, strict=True)
+        ]
+        again.append([(fit != 0.0)[w != 0.0].mean() for fit, w in zip(fits, all_rows, strict=True)])
+    return np.asarray(np.mean(again, axis=0))
 
 
 def _plain(curve: Curve) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_the_planted_number_of_components_and_of_features_is_chosen():
     parts = folds_of(planted)
     assert components_curve(parts, 4).choice == 1
     assert components_curve(folds_of(lambda n: RNG.standard_normal((n, 30))), 4).choice == 0
-    assert sparsity_curve(parts, (2, 3, 6, 12), 1, None, orthogonal=True).choice == 6
+    assert sparsity_curve(parts, (2, 3, 6, 12), 1, orthogonal=True).choice == 6
 
 
 def test_one_standard_error_prefers_the_simpler_of_two_that_folds_cannot_tell_apart():

@@ -1,5 +1,7 @@
 """How many components stand out of chance: edges of noise, and columns permuted within each site."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,9 @@ def test_permuted_columns_keep_their_variance_and_lose_their_correlation(make):
     assert abs(first[0, 1]) < 0.3
     assert not np.allclose(first, second)
     null = parallel_analysis(federation, moments.frame, moments.n_rows, 3, seed=1)
-    assert null.count(np.array([3.0, 1.0, 0.5])) == 1
+    pooled = np.cov(np.vstack([site._data.rows for site in sites]), rowvar=False)
+    values, vectors = np.linalg.eigh(pooled / np.sqrt(np.outer(pooled.diagonal(), pooled.diagonal())))
+    assert null.count(values[::-1][:3], vectors[:, ::-1][:, :3], np.ones(5), noise=2.0) == 1
 
 
 def test_differences_between_sites_are_part_of_the_null():
@@ -72,10 +76,35 @@ def test_differences_between_sites_are_part_of_the_null():
     assert null.mean[0] > 0.9 * pooled[0]
 
 
-def test_only_leading_eigenvalues_count():
-    null = Null(np.ones(3), np.full(3, 2.0))
-    assert null.count(np.array([5.0, 1.0, 3.0])) == 1
-    assert null.count(np.array([5.0, 4.0, 3.0])) == 3
+def test_each_eigenvalue_is_compared_with_the_largest_of_the_null():
+    """Beside two components the third eigenvalue is the largest of noise: the null's third one is not its measure."""
+    null = Null(np.array([2.0, 1.5, 1.2]), np.array([2.2, 1.7, 1.4]))
+    count = partial(null.count, vectors=np.zeros((4, 3)), variances=np.ones(4), noise=3.0)
+    assert count(np.array([5.0, 4.0, 2.0])) == 2
+    assert count(np.array([5.0, 1.0, 3.0])) == 1
+    assert count(np.array([5.0, 4.0, 3.0])) == 3
+
+
+def test_a_component_between_sites_accounts_for_one_eigenvalue():
+    null = Null(np.array([9.0, 2.0, 1.5]), np.array([9.2, 2.2, 1.7]))
+    count = partial(null.count, vectors=np.zeros((4, 3)), variances=np.ones(4), noise=2.5)
+    assert count(np.array([9.5, 4.0, 2.0])) == 1  # the first is the null's own
+    assert count(np.array([14.0, 9.1, 2.0])) == 1
+    assert count(np.array([9.1, 2.1, 2.0])) == 0
+
+
+def test_the_null_shrinks_with_the_variance_that_components_leave():
+    """Two features that share a component have one more direction, of noise alone: it is no component."""
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((600, 8))
+    rows[:, :6] += 4.0 * rng.standard_normal((600, 1))
+    rows[:, 6:] += 0.7 * rng.standard_normal((600, 1))
+    federation = LocalFederation([Site("a", rows)])
+    moments = standardise(federation, scale=True)
+    null = parallel_analysis(federation, moments.frame, 600, 3, seed=0)
+    correlation = np.corrcoef(rows, rowvar=False)
+    values, vectors = (part[..., ::-1][..., :3] for part in np.linalg.eigh(correlation))
+    assert null.count(values, vectors, np.ones(8), noise=1.5) == 2
 
 
 def test_a_policy_that_forbids_the_covariance_forbids_its_permutations():

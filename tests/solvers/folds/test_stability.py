@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedspca import ExactSPCA
-from fedspca.solvers.folds.refits import half_samples, matched, refit
+from fedspca.solvers.folds.refits import dense_starts, half_samples, matched, refit
 from fedspca.solvers.folds.stability import (
     false_selections,
     false_selections_if_unimodal,
@@ -31,7 +31,7 @@ def test_a_refit_finds_the_planted_components(k):
     v = np.zeros((120, 2))
     v[:k, 0] = v[k : 2 * k, 1] = k**-0.5
     s = np.eye(120) + 20.0 * np.outer(v[:, 0], v[:, 0]) + 10.0 * np.outer(v[:, 1], v[:, 1])
-    found = matched(refit(s, (k, k), [np.roll(v, 1, axis=0)], orthogonal=True), v)
+    found = matched(refit(s, (k, k), [np.roll(v, 1, axis=0), *dense_starts(s, 2)], orthogonal=True), v)
     assert np.allclose(found, v, atol=1e-6)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.polish import orthonormal_basis
 from fedspca.solvers.exact.whole import leading
-from fedspca.solvers.folds.refits import matched, refit
+from fedspca.solvers.folds.refits import dense_starts, matched, refit
 from fedspca.solvers.folds.sums import Centred, FoldSums
 
 Array = NDArray[np.float64]
@@ -95,18 +95,16 @@ def components_curve(parts: Sequence[tuple[Centred, Centred]], most: int) -> Cur
     return Curve(tuple(range(most + 1)), np.array(scores))
 
 
-def sparsity_curve(
-    parts: Sequence[tuple[Centred, Centred]], grid: Sequence[int], r: int, warm: Array | None, *, orthogonal: bool
-) -> Curve:
+def sparsity_curve(parts: Sequence[tuple[Centred, Centred]], grid: Sequence[int], r: int, *, orthogonal: bool) -> Curve:
     """Scores of r sparse components with k non-zeros each, for every k of the grid; each starts from the one before."""
     scores = []
     for train, test in parts:
-        starts = [] if warm is None else [warm]
-        of_fold = []
+        dense, of_fold = dense_starts(train.matrix, r), []
+        before: list[Array] = []
         for k in grid:
-            w = refit(train.matrix, (k,) * r, starts, orthogonal=orthogonal)
+            w = refit(train.matrix, (k,) * r, [*before, *dense], orthogonal=orthogonal)
             of_fold.append(press(test, w))
-            starts = [w]
+            before = [w]
         scores.append(of_fold)
     return Curve(tuple(grid), np.array(scores))
 
@@ -117,8 +115,9 @@ def nested_scores(
     """Scores (F, r, len(grid)) of the first 1, …, r components with k non-zeros each, near the loadings w."""
     scores = np.zeros((len(parts), w.shape[1], len(grid)))
     for fold, (train, test) in enumerate(parts):
+        starts = [w, *dense_starts(train.matrix, w.shape[1])]
         for at, k in enumerate(grid):
-            found = matched(refit(train.matrix, (k,) * w.shape[1], [w], orthogonal=orthogonal), w)
+            found = matched(refit(train.matrix, (k,) * w.shape[1], starts, orthogonal=orthogonal), w)
             for r in range(w.shape[1]):
                 scores[fold, r, at] = press(test, found[:, : r + 1])
     return scores

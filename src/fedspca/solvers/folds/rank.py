@@ -4,6 +4,12 @@ The first two assume white noise: apart from the components, every direction has
 trace and the leading eigenvalues of the covariance only. The null hypothesis of Horn's analysis is that features are
 independent within each site, with any distributions: the data are compared with the same columns, permuted within each
 site.
+
+Horn compared the j-th eigenvalue with the j-th of the permuted columns. That counts too many: beside two components the
+third eigenvalue is the *largest* of noise. Here each eigenvalue is compared with the largest of the null that is not
+yet accounted for, after the features' variances were reduced by the components counted before (deflation, after
+Dobriban and Owen 2019). Sites with different means put components into the null itself. Such a component of the null
+accounts for one eigenvalue of the data, which is passed over.
 """
 
 from dataclasses import dataclass
@@ -21,8 +27,12 @@ from fedspca.solvers.asking import frame_arrays
 Array = NDArray[np.float64]
 
 TRACY_WIDOM_99 = 2.0234  # the 99 % quantile of the largest eigenvalue of noise, in its own units (real data)
-_NINETY_NINE = 2.55  # that quantile's distance from the mean, in standard deviations
+# that quantile's distance from the mean, 2.55 standard deviations, times the factor by which Student's t with 19
+# degrees of freedom exceeds the normal distribution, since mean and deviation are those of 20 permutations
+_NINETY_NINE = 2.85
 PERMUTATIONS = 20
+_UNIQUE_STEPS = 30  # each step at least halves the error, unless a component is a single feature
+DEFLATED = 2  # permutations from which the effect of deflation is computed; it hardly varies between them
 
 
 @dataclass(frozen=True)
@@ -34,14 +44,57 @@ class Null:
     mean, high : ndarray of shape (m,)
         Mean and 99 % quantile of each eigenvalue over the permutations; the quantile is computed from mean and standard
         deviation.
+    some : tuple of (ndarray of shape (d, d), ndarray of shape (m,))
+        Covariances of a few of the permutations, and their leading eigenvalues.
     """
 
     mean: Array
     high: Array
+    some: tuple[tuple[Array, Array], ...] = ()
 
-    def count(self, values: Array) -> int:
-        """Count the leading eigenvalues that are above the null's."""
-        return int(np.argmin(np.append(values[: len(self.high)] > self.high, False)))
+    def count(self, values: Array, vectors: Array, variances: Array, noise: float) -> int:
+        """Count the components of the data that the null does not account for.
+
+        Parameters
+        ----------
+        values, vectors : ndarray of shape (m,) and (d, m)
+            The leading eigenvalues of the covariance and their eigenvectors.
+        variances : ndarray of shape (d,)
+            The features' variances.
+        noise : float
+            The largest eigenvalue that white noise has. A component of the null stands out if it is larger.
+        """
+        at, counted = 0, np.zeros(len(values), dtype=bool)
+        shrinkage = np.ones(len(self.high))
+        for j, value in enumerate(values):
+            stands_out = self.mean[at] > noise
+            # the variance within sites along a component between sites differs by about the noise
+            if value > self.high[at] * shrinkage[at] + noise * stands_out:
+                counted[j] = True
+                shrinkage = self._shrinkage(unique(variances, values[counted], vectors[:, counted]), variances)
+            elif stands_out and at + 1 < len(self.high):
+                at += 1
+            else:
+                break
+        return int(counted.sum())
+
+    def _shrinkage(self, left: Array, variances: Array) -> Array:
+        """Return the factors by which the null's eigenvalues shrink where features have only this variance left."""
+        units = np.sqrt(np.divide(left, variances, out=np.zeros_like(left), where=variances > 0))
+        m = len(self.high)
+        factors = [largest_eigenpairs(s * units * units[:, None], m)[0] / values for s, values in self.some]
+        return np.mean(factors, axis=0) if factors else np.ones(m)
+
+
+def unique(variances: Array, values: Array, vectors: Array) -> Array:
+    """Return the variance of each feature that components leave: ψ = diag(S) − diag(V(Λ − N)Vᵀ).
+
+    An eigenvalue contains the noise in its own direction, N_jj = Σ_i v_ij² ψ_i, which is not the component's.
+    """
+    squares, left = vectors**2, variances
+    for _ in range(_UNIQUE_STEPS):
+        left = np.clip(variances - squares @ np.maximum(values - squares.T @ left, 0.0), 0.0, variances)
+    return left
 
 
 def noise_edge(n: int, d: int) -> float:
@@ -78,12 +131,15 @@ def parallel_analysis(federation: Federation, frame: Frame, n: int, most: int, s
     """Ask for covariances of columns permuted within each site, in a few sums, and return their leading eigenvalues."""
     d = len(frame.mean)
     together = min(PERMUTATIONS, permutations_at_once(d))
-    found = []
+    found: list[Array] = []
+    some: list[tuple[Array, Array]] = []
     for first in range(0, PERMUTATIONS, together):
         count = min(together, PERMUTATIONS - first)
         scalars: dict[str, Scalar] = {"seed": seed, "first": first, "permutations": count, "precision": "float64"}
-        answer = federation.sum(Query("permuted_gram", frame_arrays(frame), scalars))["permuted"]
-        found += [largest_eigenpairs(unpack(packed), most)[0] / (n - 1.0) for packed in answer]
+        for packed in federation.sum(Query("permuted_gram", frame_arrays(frame), scalars))["permuted"]:
+            covariance = unpack(packed) / (n - 1.0)
+            found.append(largest_eigenpairs(covariance, most)[0])
+            some += [(covariance, found[-1])] if len(some) < DEFLATED else []
     values = np.array(found)
     mean = values.mean(axis=0)
-    return Null(mean, mean + _NINETY_NINE * values.std(axis=0, ddof=1))
+    return Null(mean, mean + _NINETY_NINE * values.std(axis=0, ddof=1), tuple(some))

@@ -7,6 +7,7 @@ what was found on any: loadings that one search missed are there from another.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -40,22 +41,35 @@ def half_samples(folds: int, most: int, rng: np.random.Generator) -> list[tuple[
     return [(half, ~half) for half in halves]
 
 
-def refit(s: Array, k: Sequence[int] | NDArray[np.intp], starts: Sequence[Array], *, orthogonal: bool) -> Array:
-    """Sparse loadings of S with k_j non-zeros each, from the starts, from PCA and from its varimax rotation."""
-    return _searched(s, k, starts, orthogonal=orthogonal, everywhere=False).w
+def refit(s: Array, k: Sequence[int], starts: Sequence[Array], *, orthogonal: bool) -> Array:
+    """Sparse loadings of S with k_j non-zeros each: quick, for scores that are compared over many k.
+
+    Truncated power steps from each start; the best end is swept once.
+    """
+    counts, tuning = _counts(k, s), _tuning(k, s)
+    best = loadings_near(s, counts, starts, orthogonal=orthogonal, tuning=replace(tuning, long=0))
+    if max(counts) > tuning.long:
+        return best.w
+    return loadings_near(s, counts, [best.w], orthogonal=orthogonal, tuning=tuning).w
 
 
-def _searched(s: Array, k: Sequence[int] | NDArray[np.intp], starts: Sequence[Array], *, orthogonal: bool, everywhere: bool) -> Fit:
-    """Do the same; with ``everywhere``, also from single features."""
-    r, counts = len(k), _counts(k, s)
-    tuning = Tuning.for_size(len(s), max(counts), r).lighter()
-    dense = [*starts, *rotated(leading(s, r)[1], np.zeros((0, r, r)))]
-    search = best_loadings if everywhere else loadings_near
-    return search(s, counts, starts=dense, orthogonal=orthogonal, tuning=tuning)
+def _searched(s: Array, k: Sequence[int], w: Array, *, orthogonal: bool) -> Fit:
+    """Search sparse loadings of S from w and from its dense loadings; with few features also from each of them."""
+    search = best_loadings if len(s) <= SMALL else loadings_near
+    return search(s, _counts(k, s), starts=[w, *dense_starts(s, len(k))], orthogonal=orthogonal, tuning=_tuning(k, s))
 
 
-def _counts(k: Sequence[int] | NDArray[np.intp], s: Array) -> tuple[int, ...]:
+def _counts(k: Sequence[int], s: Array) -> tuple[int, ...]:
     return tuple(min(int(kj), len(s)) for kj in k)
+
+
+def _tuning(k: Sequence[int], s: Array) -> Tuning:
+    return Tuning.for_size(len(s), min(max(k), len(s)), len(k)).lighter()
+
+
+def dense_starts(s: Array, r: int) -> list[Array]:
+    """Return the r leading eigenvectors of S, and their varimax rotation."""
+    return rotated(leading(s, r)[1], np.zeros((0, r, r)))
 
 
 class Pool:
@@ -87,9 +101,7 @@ def supports(w: Array) -> Supports:
     return tuple(sorted(tuple(np.flatnonzero(column).tolist()) for column in w.T))
 
 
-def refits(
-    sums: FoldSums, halves: Sequence[Chosen], w: Array, *, orthogonal: bool
-) -> Iterator[tuple[Centred, Array]]:
+def refits(sums: FoldSums, halves: Sequence[Chosen], w: Array, *, orthogonal: bool) -> Iterator[tuple[Centred, Array]]:
     """Fit half samples near w with its numbers of non-zeros; yield their moments and loadings in w's order and signs.
 
     Parameters
@@ -123,6 +135,7 @@ class _Fitting:
 
     def __init__(self, w: Array, orthogonal: bool) -> None:
         self._w, self._orthogonal = w, orthogonal
+        self._k = [int(kj) for kj in np.count_nonzero(w, axis=0)]
         self.pool = Pool()
         self.pool.add(w)
         self._tried: defaultdict[int, set[Supports]] = defaultdict(set)
@@ -130,9 +143,7 @@ class _Fitting:
 
     def search(self, at: int, s: Array) -> None:
         """Search loadings of S on its own."""
-        k = np.count_nonzero(self._w, axis=0)
-        everywhere = len(s) <= SMALL
-        self._keep(at, _searched(s, k, [self._w], orthogonal=self._orthogonal, everywhere=everywhere))
+        self._keep(at, _searched(s, self._k, self._w, orthogonal=self._orthogonal))
 
     def share(self, at: int, s: Array) -> bool:
         """Begin with the best loadings of all, unless they were tried on S before; return whether S gained."""
@@ -141,8 +152,7 @@ class _Fitting:
         if not starts:
             return False
         tried |= set(starts)
-        counts = _counts(np.count_nonzero(self._w, axis=0), s)
-        tuning = Tuning.for_size(len(s), max(counts), len(counts)).lighter()
+        counts, tuning = _counts(self._k, s), _tuning(self._k, s)
         other = loadings_near(s, counts, starts.values(), orthogonal=self._orthogonal, tuning=tuning)
         if at in self.found and other.variance <= self.found[at].variance * (1.0 + _GAIN):
             return False
