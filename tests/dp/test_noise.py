@@ -232,7 +232,7 @@ def test_the_sums_are_those_of_their_definitions(table):
     rows, centre, scale = table
     a, b = shortened(rows, centre, scale, 2.0), 0.7
     whole = np.hstack([a, np.full((50, 1), b)])
-    assert np.allclose(noise.augmented_gram(rows, centre, scale, 2.0, b), whole.T @ whole, atol=1e-3)
+    assert np.allclose(noise.augmented_grams(rows, centre, scale, 2.0, b)[0], whole.T @ whole, atol=1e-3)
     moments = np.concatenate([(a**2).sum(axis=0), np.sqrt(2) * b * a.sum(axis=0), [b**2 * 50]])
     assert np.allclose(noise.first_moments(rows, centre, scale, 2.0, b), moments, atol=1e-3)
     q = np.linalg.qr(np.random.default_rng(1).standard_normal((4, 2)))[0]
@@ -245,7 +245,7 @@ def test_sums_over_many_blocks_are_those_over_one(table, monkeypatch):
 
     def sums():
         return [
-            noise.augmented_gram(rows, centre, scale, 2.0, 0.7),
+            noise.augmented_grams(rows, centre, scale, 2.0, 0.7),
             noise.first_moments(rows, centre, scale, 2.0, 0.7),
             noise.clipped_product(rows, centre, scale, 2.0, q),
             noise.length_counts(rows, centre, scale, np.array([1.0, 4.0, 9.0])),

@@ -59,6 +59,10 @@ def test_where_there_are_no_rows_there_are_no_folds():
 
 
 def test_a_private_study_says_that_it_has_no_folds():
-    private = PrivateFederation.__new__(PrivateFederation)  # it refuses before it spends anything
+    private = PrivateFederation(LocalFederation(make_sites()), Privacy(1.0, 1e-6))
     with pytest.raises(FederationError, match="no sums by fold"):
-        PrivateFederation.sum(private, Query("moments").by_fold(4, 0))
+        FoldedFederation(private, 4, 0).sum(Query("moments"))
+    dealt = PrivateFederation(LocalFederation(make_sites()), Privacy(1.0, 1e-6), dealt=(4, 0))
+    with pytest.raises(FederationError, match="4 folds, by another seed"):
+        FoldedFederation(dealt, 4, 1).sum(Query("moments"))
+    assert not dealt.spent()["releases"]  # they refuse before they spend anything

@@ -203,7 +203,7 @@ def test_the_variance_of_a_masked_private_sum_is_what_was_paid_for():
     arrays = {"centre": np.zeros(d), "scale": np.ones(d)}
     scalars = {"sigma": 20.0, "grid": 24, "among": among, "clip": clip, "offset": offset}
     released = masked.sum(Query("private_gram", arrays, scalars))["gram"]
-    exact = sum(noise.packed(noise.augmented_gram(part, *arrays.values(), clip, offset)) for part in parts)
+    exact = sum(noise.packed(noise.augmented_grams(part, *arrays.values(), clip, offset)[0]) for part in parts)
     (entry,) = sites[0].ledger.entries()
     paid_for = entry["multiplier"] * (clip**2 + offset**2)
     assert paid_for == pytest.approx(20.0, rel=2e-3)

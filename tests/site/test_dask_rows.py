@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from fedspca import FASPCA, ExactSPCA, InvalidData, LocalFederation, Site
-from fedspca.dp.noise import augmented_gram, clipped_product, first_moments, length_counts
+from fedspca.dp.noise import augmented_grams, clipped_product, first_moments, length_counts
 from fedspca.linalg.operators import StandardisedRows, column_sums, deviations_from, missing_counts
 from fedspca.site.dask_rows import DaskRows, is_dask
 
@@ -52,7 +52,7 @@ def test_clipped_sums_are_formed_where_the_rows_are(rows):
     there = DaskRows(da.from_array(rows, chunks=(70, 40)))
     centre, scale, w = np.full(40, 3.0), np.full(40, 2.0), np.linalg.qr(np.ones((40, 1)))[0]
     for sums in (
-        lambda x: augmented_gram(x, centre, scale, 4.0, 1.5),
+        lambda x: augmented_grams(x, centre, scale, 4.0, 1.5),
         lambda x: first_moments(x, centre, scale, 4.0, 1.5),
         lambda x: clipped_product(x, centre, scale, 4.0, w),
         lambda x: length_counts(x, centre, scale, np.array([2.0, 4.0, 8.0])),

@@ -6,6 +6,10 @@ holds the covariance, the mean and the number of rows. Adding or removing a row 
 Frobenius norm. This norm counts off-diagonal entries twice, so they are released times √2 and have half the noise
 variance.
 
+By fold there is one such matrix for each fold. A row's fold follows from its own numbers and a seed, so adding or
+removing a row changes one matrix, by at most C² + b², and moves no other row. Each matrix has the noise of a whole
+release, and together they cost as much as one (parallel composition).
+
 Rows become integers before they are multiplied. So the bound on what one row can change is exact, whatever a question
 contains. Sums are rounded to multiples of 2⁻ᵍ and get discrete Gaussian noise, drawn exactly from the operating
 system's randomness (:mod:`fedspca.dp.gaussian`): the last digits of floating-point noise could reveal a value.
@@ -101,19 +105,37 @@ def unpacked(vector: Array) -> Array:
 
 
 @summed_anywhere
-def augmented_gram(rows: Rows, centre: Array, scale: Array, clip: float, offset: float) -> Array:
-    """Σ (a, b)(a, b)ᵀ over the clipped rows."""
-    d, unit, count = len(centre), clip / STEPS, 0
-    squares, sums = WholeSum((d, d)), WholeSum((d,))
+def augmented_grams(
+    rows: Rows, centre: Array, scale: Array, clip: float, offset: float, folds: int = 1, seed: int = 0
+) -> Array:
+    """Σ (a, b)(a, b)ᵀ over the clipped rows of each fold."""
+    d, unit, counts = len(centre), clip / STEPS, np.zeros(folds)
+    squares, sums = [WholeSum((d, d)) for _ in range(folds)], [WholeSum((d,)) for _ in range(folds)]
     for block in whole_rows(rows, centre, scale, clip):
-        squares.add(block.T @ block)
-        sums.add(block.sum(axis=0))
-        count += len(block)
-    gram = np.empty((d + 1, d + 1))
-    gram[:d, :d] = squares.times(unit**2)
-    gram[d, :d] = gram[:d, d] = sums.times(unit * offset)
-    gram[d, d] = offset**2 * count
-    return gram
+        labels = row_folds(block, folds, seed)
+        for fold in np.unique(labels):
+            part = block[labels == fold]
+            squares[fold].add(part.T @ part)
+            sums[fold].add(part.sum(axis=0))
+            counts[fold] += len(part)
+    grams = np.empty((folds, d + 1, d + 1))
+    for fold, gram in enumerate(grams):
+        gram[:d, :d] = squares[fold].times(unit**2)
+        gram[d, :d] = gram[:d, d] = sums[fold].times(unit * offset)
+        gram[d, d] = offset**2 * counts[fold]
+    return grams
+
+
+def row_folds(rows: Array, folds: int, seed: int) -> NDArray[np.intp]:
+    """Return the fold of each row of integers, which follows from the row itself and the seed, not from other rows.
+
+    A sum with random odd factors, modulo 2⁶⁴, whose bits are then mixed (the last step of splitmix64).
+    """
+    factors = np.random.default_rng(seed).integers(1 << 64, size=rows.shape[1], dtype=np.uint64) | np.uint64(1)
+    keys = (rows.astype(np.int64).view(np.uint64) * factors).sum(axis=1, dtype=np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray((keys ^ (keys >> np.uint64(31))) % np.uint64(folds), np.intp)
 
 
 @summed_anywhere

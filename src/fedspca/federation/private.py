@@ -4,6 +4,9 @@ There are two ways to spend a budget. *One release* of the noised Gram matrix is
 λ, path and refit after it costs no further budget. *Noised products* are for more features: a fixed number of block
 power rounds, each released with noise. Questions are then answered from the subspace that the rounds found. Sites are
 asked only what was planned beforehand, and the solver sees only what was released.
+
+With folds the Gram matrix is released once for each fold, at the price of one release: a row is in one fold. Each fold
+has the noise of a whole release, so that their sum has √F times as much.
 """
 
 import math
@@ -22,7 +25,7 @@ from fedspca.federation.base import Aggregate, Around, Federation, FederationErr
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
 from fedspca.site.queries import AVERAGED, QUERIES, random_directions
-from fedspca.site.question import Query, Scalar, SiteData, State
+from fedspca.site.question import DEAL, FOLDS, Query, Scalar, SiteData, State
 
 Array = NDArray[np.float64]
 
@@ -104,6 +107,8 @@ class ReleasePlan:
         What was promised.
     excess : float
         The factor by which the noise exceeds that of one trusted curator: √(sites/among).
+    folds : int
+        The number of folds by which the Gram matrix is released; 0 for one matrix of all rows.
     """
 
     mechanism: str
@@ -112,11 +117,12 @@ class ReleasePlan:
     d: int
     privacy: Privacy
     excess: float = 1.0
+    folds: int = 0
 
     @property
     def relative_noise(self) -> float:
         """Noise in a released direction w, orthogonal to w, in units of C²: ‖Ew‖/C²."""
-        column = self.excess * math.sqrt(self.d) * self.multipliers[self.mechanism]
+        column = self.excess * math.sqrt(max(self.folds, 1) * self.d) * self.multipliers[self.mechanism]
         return column * (1 + OFFSET**2) / math.sqrt(2) if self.mechanism == "gram" else column
 
     def cos2(self, rows: float, variance: float, clip: float) -> float:
@@ -129,7 +135,8 @@ class ReleasePlan:
         return 1.0 / (1.0 + tangent**2)
 
     def __str__(self) -> str:
-        what = {"gram": "one release of the Gram matrix", "product": f"{self.privacy.rounds} noised products"}
+        by_fold = f" by {self.folds} folds, each with noise of its own" if self.folds else ""
+        what = {"gram": f"one release of the Gram matrix{by_fold}", "product": f"{self.privacy.rounds} noised products"}
         clip = math.sqrt(self.d) if self.privacy.clip is None else self.privacy.clip
         about = f"clip about {clip:.3g}, to be found" if self.privacy.clip is None else f"clip {clip:.3g}"
         noise = self.relative_noise * clip**2
@@ -148,7 +155,8 @@ def under_agreement(
 ) -> "PrivateFederation":
     """Return a federation that keeps the promise of an agreement, around the one that asks its sites."""
     privacy = Privacy.from_mapping(agreement.privacy or {})
-    return PrivateFederation(federation, privacy, among=noise_among(agreement), notice=notice)
+    dealt = (agreement.folds, int(agreement.fit.get("seed") or 0))
+    return PrivateFederation(federation, privacy, among=noise_among(agreement), notice=notice, dealt=dealt)
 
 
 def multiplier_of(budget: Budget, entries: int = 0) -> float:
@@ -165,18 +173,19 @@ def multiplier_of(budget: Budget, entries: int = 0) -> float:
     return float(get_sigma_gaussian(budget.epsilon, (budget.delta - slack) * (1 - 1e-6)))
 
 
-def make_plan(privacy: Privacy, d: int, excess: float = 1.0) -> ReleasePlan:
-    """Choose the mechanism, and divide the budget: 1/z² adds up over releases."""
+def make_plan(privacy: Privacy, d: int, excess: float = 1.0, folds: int = 0) -> ReleasePlan:
+    """Choose the mechanism, and divide the budget: 1/z² adds up over releases. Folds need no more of it."""
     mechanism = mechanism_of(privacy.mechanism, d)
+    check_folds(mechanism, folds)
     products = 2 * d + 1 + privacy.rounds * d * min(privacy.columns, d)
-    entries = LENGTHS + ((d + 1) * (d + 2) // 2 if mechanism == "gram" else products)
+    entries = LENGTHS + (max(folds, 1) * (d + 1) * (d + 2) // 2 if mechanism == "gram" else products)
     whole = multiplier_of(Budget(privacy.epsilon, privacy.delta), entries)
     lengths = 0.0 if privacy.clip is not None else FOR_LENGTHS
     moments = 0.0 if mechanism == "gram" else FOR_MOMENTS
     times = 1 if mechanism == "gram" else privacy.rounds
     parts = {"lengths": lengths, "moments": moments, mechanism: (1.0 - lengths - moments) / times}
     multipliers = {name: whole / math.sqrt(part) for name, part in parts.items() if part > 0}
-    return ReleasePlan(mechanism, multipliers, len(multipliers) - 1 + times, d, privacy, excess)
+    return ReleasePlan(mechanism, multipliers, len(multipliers) - 1 + times, d, privacy, excess, folds)
 
 
 @dataclass(frozen=True)
@@ -207,6 +216,8 @@ class PrivateFederation(Around):
         The number of sites whose noise is certainly in a sum and unknown to everyone else: 1 without masks.
     notice : callable, optional
         Called with the plan and its predicted error, before any budget is spent.
+    dealt : pair of int
+        The number of folds by which the Gram matrix is released, 0 for none, and the seed that assigns rows to folds.
     """
 
     def __init__(
@@ -216,6 +227,7 @@ class PrivateFederation(Around):
         *,
         among: int = 1,
         notice: Callable[[str], object] = lambda _: None,
+        dealt: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__(federation)
         if not self.preparation.plain:
@@ -226,13 +238,16 @@ class PrivateFederation(Around):
             )
         d = len(federation.feature_names)
         self.privacy = privacy
-        self.plan = make_plan(privacy, d, math.sqrt(max(1.0, federation.n_sites / among)))
+        self.plan = make_plan(privacy, d, math.sqrt(max(1.0, federation.n_sites / among)), dealt[0])
         self.centre = per_feature("centre", privacy.centre, d)
         self.scale = per_feature("scale", privacy.scale, d)
         self._among = among
+        self._dealt = dealt
         self._notice = notice
         self._costs: dict[str, list[Cost]] = {}
         self._release: Release | None = None
+        self._folds: tuple[Release, ...] = ()
+        self._sigma = 0.0
         self._state: State = None
         self._traffic = [0, 0]
         if not (self.scale > 0).all():
@@ -266,15 +281,25 @@ class PrivateFederation(Around):
 
     def sum(self, query: Query) -> Aggregate:
         """Answer a solver's question from what was released; no site is asked again."""
-        if query.folds:
+        if query.folds and (query.folds, query.scalars[DEAL]) != self._dealt:
+            planned = f"{self._dealt[0]} folds, by another seed" if self._dealt[0] == query.folds else "no such folds"
             raise FederationError(
-                "A private study releases one matrix and no sums by fold, so it cannot tell how sure the loadings are. "
-                "Leave folds out, and give the numbers of components and of non-zeros."
+                f"This private study releases {planned if self._dealt[0] else 'one matrix and no sums by fold'}: what "
+                "is released is planned before the budget is spent. Plan it with these folds, or leave folds out."
             )
         release = self.released()
         (up, down), self._traffic = self._traffic, [0, 0]  # the traffic of the releases is reported with this round
         sites = 1 if query.name in AVERAGED else self.n_sites  # an average over one: the release itself
-        return Aggregate(self._answer(release, query), sites, up, down)
+        return Aggregate(self._by_fold(query) if query.folds else self._answer(release, query), sites, up, down)
+
+    def noise_in(self, frame: Frame) -> float | None:
+        """Return the variance of the semicircle law of the noise in S, seen in a frame; None if S was not released."""
+        if self.plan.mechanism != "gram":
+            return None
+        self.released()
+        squares = (self.scale / frame.scale) ** 2
+        sites = max(self.n_sites / self._among, 1.0)
+        return float(0.5 * self._sigma**2 * sites * max(self.plan.folds, 1) * squares.max() * squares.sum())
 
     # -- spending -----------------------------------------------------------------------------------------------------
 
@@ -292,6 +317,7 @@ class PrivateFederation(Around):
         draft = price(d, Query(name, arrays, {**about, "sigma": sigma}))
         sigma *= multiplier / draft.multiplier  # a little more noise, to cover rounding and margins
         query = Query(name, arrays, {**about, "sigma": sigma})
+        self._sigma = sigma
         answer = self._federation.sum(query)
         cost = price(d, query)
         self._costs.setdefault(name, []).append(cost)
@@ -310,12 +336,20 @@ class PrivateFederation(Around):
         offset = OFFSET * clip
         multiplier = self.plan.multipliers["gram"]
         squares = clip**2 + offset**2
-        released = unpacked(self._ask("private_gram", multiplier, squares, {}, clip=clip, offset=offset))
-        rows = _rows(released[-1, -1] / offset**2)
-        mean = released[:-1, -1] / (offset * rows)
-        about_mean = released[:-1, :-1] - rows * np.outer(mean, mean)
-        values, vectors = np.linalg.eigh(about_mean)
-        return _release(rows, mean, float(np.trace(about_mean)), vectors, values)
+        dealt = {FOLDS: self._dealt[0], DEAL: self._dealt[1]} if self._dealt[0] else {}
+        answer = self._ask("private_gram", multiplier, squares, {}, clip=clip, offset=offset, **dealt)
+        grams = np.array([unpacked(vector) for vector in np.atleast_2d(answer)])
+        rows = np.array([_rows(gram[-1, -1] / offset**2) for gram in grams])
+        whole = _about_mean(grams.sum(axis=0), float(rows.sum()), offset)
+        release = _release(float(rows.sum()), *whole)
+        if self.plan.folds:  # what was left out as noise is left out of each fold alike, so that the folds still add up
+            left_out = (release.product(np.eye(len(whole[0]))) - whole[1]) / self.plan.folds
+            about = [_about_mean(gram, n, offset) for gram, n in zip(grams, rows, strict=True)]
+            self._folds = tuple(
+                Release(float(n), mean, float(np.trace(s)), *np.linalg.eigh(s + left_out)[::-1])
+                for n, (mean, s) in zip(rows, about, strict=True)
+            )
+        return release
 
     def _products(self, clip: float) -> Release:
         """Block power rounds, each with noise; the last one's product makes the model."""
@@ -333,9 +367,14 @@ class PrivateFederation(Around):
             product = raw - rows * np.outer(mean, mean @ block)
             if number < self.privacy.rounds - 1:
                 block = np.linalg.qr(product)[0]
-        return _release(rows, mean, trace, *_symmetric_model(block, product))
+        return _released(rows, mean, trace, *_symmetric_model(block, product))
 
     # -- answering ----------------------------------------------------------------------------------------------------
+
+    def _by_fold(self, query: Query) -> dict[str, Array]:
+        """Answer for each fold. S of a fold may have negative eigenvalues: left as they are, noise cancels in sums."""
+        answers = [self._answer(fold, query.as_a_whole()) for fold in self._folds]
+        return {name: np.stack([answer[name] for answer in answers]) for name in answers[0]}
 
     def _answer(self, release: Release, query: Query) -> dict[str, Array]:
         d = len(self.feature_names)
@@ -348,10 +387,10 @@ class PrivateFederation(Around):
             return {"rows": np.array(release.rows), "counts": count, "sums": count * mean}
         # the stated deviations are multiplied by one common factor, so that they match the released total variance: the
         # noise on the variance of a single feature would be much larger than on the total
-        spread = self.scale**2 * release.trace / d
         if query.name == "deviations":
-            shift = mean - query.arrays["mean"]
-            return {"offsets": release.rows * shift, "squares": spread + release.rows * shift**2}
+            shift = (mean - query.arrays["mean"]) / self.scale
+            total = release.trace + release.rows * float(shift @ shift)
+            return {"offsets": release.rows * self.scale * shift, "squares": self.scale**2 * total / d}
         seen = _ReleasedData(release, mean, self.scale)
         if query.name == "row_errors":
             return self._row_errors(release, seen, query)
@@ -420,7 +459,27 @@ def _symmetric_model(block: Array, product: Array) -> tuple[Array, Array]:
     return np.hstack([block, basis]) @ vectors[:, leading], values[leading]
 
 
-def _release(rows: float, mean: Array, trace: float, vectors: Array, values: Array) -> Release:
+def check_folds(mechanism: str, folds: int) -> None:
+    """Raise ValueError if a mechanism cannot release by fold."""
+    if folds and mechanism != "gram":
+        raise ValueError(
+            "A private study releases noised products for so many features, or because mechanism is 'product', and "
+            "these are not released by fold. Leave folds out, or have at most 4096 features and mechanism = 'gram'."
+        )
+
+
+def _about_mean(gram: Array, rows: float, offset: float) -> tuple[Array, Array]:
+    """Return the mean, and the second moments about it, that a released matrix contains."""
+    mean = gram[:-1, -1] / (offset * rows)
+    return mean, gram[:-1, :-1] - rows * np.outer(mean, mean)
+
+
+def _release(rows: float, mean: Array, s: Array) -> Release:
+    values, vectors = np.linalg.eigh(s)
+    return _released(rows, mean, float(np.trace(s)), vectors, values)
+
+
+def _released(rows: float, mean: Array, trace: float, vectors: Array, values: Array) -> Release:
     kept = values > 0
     if not kept.any() or trace <= 0:
         raise FederationError(

@@ -10,6 +10,7 @@ What may never change:
 - Names and shapes of the terms follow from the question alone, never from the rows: a shape must disclose nothing.
 - Every array of an answer is to be summed over the sites. None is an identifier, an extreme or a row.
 - An answer by fold is the same answer once for each fold of the rows; summed over the folds it is the answer itself.
+  With noise, a row's fold does not depend on other rows, and each fold has the noise of a whole answer.
 - A question with noise has a ``cost``, and takes its random bits from the operating system. A question without
   noise has no ``cost``.
 """
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Cost
 from fedspca.dp.noise import (
-    augmented_gram,
+    augmented_grams,
     clipped_product,
     cost,
     first_moments,
@@ -63,7 +64,7 @@ from fedspca.site.consensus import (
 )
 from fedspca.site.descent import Descent, Direction, ReconstructionProblem
 from fedspca.site.errors import InvalidQuery
-from fedspca.site.question import Query, Question, Shape, SiteData, State, Terms
+from fedspca.site.question import DEAL, Query, Question, Shape, SiteData, State, Terms
 
 Array = NDArray[np.float64]
 
@@ -400,9 +401,11 @@ def random_point(site: str, frame: Frame, query: Query, *rounds: int) -> Array:
 
 
 def private_gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
-    """Σ(a, b)(a, b)ᵀ over clipped rows, packed, with noise."""
-    gram = augmented_gram(data.rows, *_stated(query), _number(query, "offset"))
-    return state, {"gram": _noised(data, query, packed(gram))}
+    """Σ(a, b)(a, b)ᵀ over clipped rows, packed, with noise; for each fold, if it is asked by fold."""
+    dealt = (query.folds, int(query.scalars[DEAL])) if query.folds else (1, 0)
+    grams = augmented_grams(data.rows, *_stated(query), _number(query, "offset"), *dealt)
+    vectors = np.stack([packed(gram) for gram in grams])
+    return state, {"gram": _noised(data, query, vectors if query.folds else vectors[0])}
 
 
 def private_moments(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
@@ -663,7 +666,9 @@ _QUERIES: Mapping[str, Question] = {
         terms={"gram": ("triangle",)},
         arrays=STATED,
         scalars={**CLIPPED, "offset": float},
-        cost=lambda d, query: _cost(query, (d + 1) * (d + 2) // 2, _squares(query)),
+        # a row is in one fold: the folds together change by no more than one matrix would
+        cost=lambda d, query: _cost(query, max(query.folds, 1) * (d + 1) * (d + 2) // 2, _squares(query)),
+        divides=True,
     ),
     "private_moments": Question(
         private_moments,

@@ -236,6 +236,7 @@ class Question:
     averaged: bool = False  # the sum averages the sites' states, so it is still valid over fewer sites
     orthonormal: bool = False  # whether directions must be orthonormal, so that what is released is bounded
     additive: bool = False  # the answer is a sum over rows, without a state: it may be given by fold
+    divides: bool = False  # the question divides the rows into folds itself, to add noise to each
 
     @property
     def private(self) -> bool:
@@ -306,7 +307,7 @@ class Question:
 
     def _scalar_problem(self, query: Query) -> str | None:
         dealt: Mapping[str, type] = {FOLDS: int, DEAL: int} if {FOLDS, DEAL} & set(query.scalars) else {}
-        if dealt and not self.additive:
+        if dealt and not (self.additive or self.divides):
             return "it cannot be answered by fold."
         scalars = {**self.scalars, **dealt}
         if set(query.scalars) != set(scalars):

@@ -174,7 +174,7 @@ class Site:
             question.validate(self.name, self.n_features, query)
             self._pay(question, query, purpose)
             self._answered += 1  # failed attempts count too: a failure also discloses something
-            if query.folds:
+            if query.folds and question.additive:
                 return answer_by_fold(question, self._data, query, self.policy.min_fold_rows)
             self._state, terms = question.answer(self._data.under(query), self._state, query)
             return terms
