@@ -41,6 +41,55 @@ def test_one_row_changes_a_release_by_no_more_than_is_paid_for(name, rows, row):
     assert np.linalg.norm(after - before) <= paid_for
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=hnp.arrays(np.float64, st.tuples(st.integers(1, 12), st.just(D)), elements=values),
+    row=hnp.arrays(np.float64, (1, D), elements=values),
+    at=st.integers(0, 12),
+    seed=st.integers(0, 5),
+)
+def test_by_fold_a_row_that_is_added_anywhere_changes_one_fold_by_what_is_paid_for(rows, row, at, seed):
+    """Parallel composition under adding or removing a row: no other row may change its fold."""
+    asked = query("private_gram").by_fold(4, seed)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        silent(monkeypatch)
+        before, after = (
+            QUERIES["private_gram"].answer(SiteData("s", x), None, asked)[1]["gram"]
+            for x in (rows, np.insert(rows, min(at, len(rows)), row, axis=0))
+        )
+    assert np.count_nonzero((after != before).any(axis=1)) <= 1
+    assert np.linalg.norm(after - before) <= asked.scalars["sigma"] / QUERIES["private_gram"].cost(D, asked).multiplier
+
+
+def test_by_fold_a_release_costs_what_it_costs_as_a_whole():
+    asked = query("private_gram")
+    whole, by_fold = (QUERIES["private_gram"].cost(D, each) for each in (asked, asked.by_fold(10, 0)))
+    assert by_fold.multiplier == pytest.approx(whole.multiplier, rel=1e-5)
+    assert by_fold.slack == pytest.approx(10 * whole.slack)
+
+
+def test_rows_are_dealt_evenly_and_by_their_own_numbers_alone():
+    rng = np.random.default_rng(0)
+    rows = np.rint(1e5 * rng.standard_normal((5000, 7)))
+    labels = noise.row_folds(rows, 10, seed=3)
+    assert np.bincount(labels, minlength=10).min() > 400  # 500 ± 21
+    assert abs(np.corrcoef(labels, rows[:, 0])[0, 1]) < 0.06
+    order = rng.permutation(5000)
+    assert np.array_equal(noise.row_folds(rows[order], 10, seed=3), labels[order])
+    assert np.mean(noise.row_folds(rows, 10, seed=4) == labels) < 0.2
+    near = rows + np.eye(7)[0]  # the next row in units of the grid
+    assert np.mean(noise.row_folds(near, 10, seed=3) == labels) < 0.2
+
+
+@pytest.mark.parametrize("form", [lambda x: x, lambda x: x.astype(np.float32).astype(np.float64), sp.csr_array])
+def test_by_fold_the_matrices_add_up(form):
+    rows = np.round(np.random.default_rng(1).standard_normal((300, D)), 2)
+    stated = (np.zeros(D), np.ones(D), 2.0, 0.4)
+    folds = noise.augmented_grams(form(rows), *stated, 4, 1)
+    assert np.allclose(folds.sum(axis=0), noise.augmented_grams(rows, *stated)[0], atol=1e-4)
+    assert np.all(folds[:, -1, -1] > 0)
+
+
 def test_the_bound_on_the_gram_matrix_is_reached(monkeypatch):
     """A bound that nothing reaches would be noise for nothing."""
     silent(monkeypatch)

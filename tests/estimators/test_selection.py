@@ -45,12 +45,13 @@ def test_it_is_said_in_words_and_as_a_table(fitted):
 
 
 def test_it_is_drawn(fitted):
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    scree, scores = fitted.selection_.plot()
-    assert scree.get_xlabel() == "component"
-    assert "Q²" in scores.get_ylabel()
+    pytest.importorskip("altair")
+    chance, scores = fitted.selection_.plot().to_dict()["hconcat"]
+    band, line, *_ = chance["layer"]
+    assert band["encoding"]["y2"]["field"] == "high"
+    assert line["encoding"]["y"]["title"] == "variance"
+    marked = [row["features"] for row in scores["data"]["values"] if row["here"]]
+    assert marked == [fitted.selection_.n_nonzero]
 
 
 def test_chance_has_no_component():

@@ -212,3 +212,86 @@ def test_the_variance_of_a_masked_private_sum_is_what_was_paid_for():
     assert len(released) == entries
     # 496 entries: the estimate is off by 3 %, and by √2 if each site divides by `among` instead of its root
     assert of_one_site * np.sqrt(among) == pytest.approx(paid_for, rel=5 / np.sqrt(2 * entries))
+
+
+def by_fold(make, epsilon=2.0, n=6000, folds=4):
+    parts, truth = tables(n)
+    sites = private_sites(parts, epsilon)
+    return PrivateFederation(make(sites), Privacy(epsilon, 1e-6), among=1, dealt=(folds, 0)), sites, truth
+
+
+def test_by_fold_a_study_tells_how_sure_it_is_and_is_charged_once():
+    federation, sites, truth = by_fold(LocalFederation, n=12000)
+    model = ExactSPCA(2, n_nonzero=(5, 3), folds=4, proof_seconds=0.0).fit_federation(federation)
+    assert cos2(model.components_, truth) > 0.9
+    assert [set(np.flatnonzero(stable)) for stable in model.stable_] == [{0, 1, 2, 3, 4}, {5, 6, 7}]
+    assert federation.spent()["epsilon"] <= 2.0
+    entries = [line["what"] for line in sites[0].ledger.entries()]
+    assert entries == ["private_lengths", "private_gram"]
+    assert sites[0].ledger.spent() == pytest.approx(federation.spent()["epsilon"])
+
+
+def test_answers_by_fold_add_up_to_what_the_solver_sees():
+    federation, *_ = by_fold(LocalFederation, epsilon=1.0, n=2000)
+    moments = federation.sum(Query("moments").by_fold(4, 0))
+    mean = moments["sums"].sum(axis=0) / moments["counts"].sum(axis=0)
+    frame = {"mean": mean, "scale": np.ones(D), "removed": np.zeros((D, 0))}
+    asked = [
+        Query("moments"),
+        Query("deviations", {"mean": mean}),
+        Query("gram", frame, {"precision": "float64"}),
+        Query("gram_product", {**frame, "directions": np.eye(D)[:, :2]}, {"precision": "float64"}),
+    ]
+    for query in asked:
+        whole, folds = federation.sum(query), federation.sum(query.by_fold(4, 0))
+        for name, array in whole.arrays.items():
+            assert folds[name].shape == (4, *array.shape)
+            assert np.allclose(folds[name].sum(axis=0), array, rtol=1e-9, atol=1e-9)
+
+
+def test_each_fold_has_the_noise_of_a_whole_release():
+    d, clip = 30, 2.0
+    rows = np.random.default_rng(0).standard_normal((400, d))
+    (site,) = private_sites([rows], 5.0)
+    plan = make_plan(Privacy(5.0, 1e-6, clip=clip), d, folds=4)
+    assert plan.multipliers == pytest.approx(make_plan(Privacy(5.0, 1e-6, clip=clip), d).multipliers, rel=1e-4)
+    offset = OFFSET * clip
+    arrays = {"centre": np.zeros(d), "scale": np.ones(d)}
+    scalars = {"sigma": 20.0, "grid": 24, "among": 1, "clip": clip, "offset": offset}
+    released = site.answer(Query("private_gram", arrays, scalars).by_fold(4, 0))["gram"]
+    exact = [noise.packed(gram) for gram in noise.augmented_grams(rows, *arrays.values(), clip, offset, 4, 0)]
+    assert released.shape == (4, (d + 1) * (d + 2) // 2)
+    assert np.sqrt(np.mean((released - exact) ** 2, axis=1)) == pytest.approx(20.0, rel=5 / np.sqrt(2 * 496))
+    assert len(list(site.ledger.entries())) == 1
+
+
+def test_products_are_not_released_by_fold():
+    with pytest.raises(ValueError, match="not released by fold"):
+        make_plan(Privacy(1.0, 1e-6, mechanism="product"), D, folds=4)
+
+
+def test_under_masks_too():
+    privacy = {"epsilon": 2.0, "delta": 1e-6}
+    parts, truth = tables(16000)
+    masked = secure_federation(private_sites(parts, 2.0), privacy=privacy, folds=4, seed=0)
+    among = noise_among(masked._conversation.agreement)
+    federation = PrivateFederation(masked, Privacy(**privacy), among=among, dealt=(4, 0))
+    model = ExactSPCA(2, n_nonzero=(5, 3), folds=4, proof_seconds=0.0).fit_federation(federation)
+    assert cos2(model.components_, truth) > 0.9
+    assert model.stable_[0, :5].all()
+
+
+def test_auto_uses_what_the_release_allows_and_says_so():
+    federation, *_ = by_fold(LocalFederation, n=12000)
+    found = ExactSPCA("auto", n_nonzero="auto", scale=True, folds=4).choose_federation(federation)
+    assert found.n_components == 2
+    assert set(found.components) == {"parallel analysis", "cross-validation"}
+    assert "with the noise of the study" in " ".join(found.in_words())
+    assert found.to_plain()["private"]
+
+
+def test_auto_does_not_take_the_noise_of_a_release_for_components():
+    rows = np.random.default_rng(0).standard_normal((3000, 20))
+    sites = private_sites([rows], 0.5)
+    federation = PrivateFederation(LocalFederation(sites), Privacy(0.5, 1e-6, clip=5.0), dealt=(4, 0))
+    assert ExactSPCA("auto", scale=True, folds=4).choose_federation(federation).n_components == 0

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.federation.base import noise_in
 from fedspca.linalg.small import largest_eigenpairs
 from fedspca.solvers.folds.crossval import Curve, components_curve, sparsity_curve, sparsity_grid, splits
-from fedspca.solvers.folds.rank import Null, above, hard_threshold, noise_edge, parallel_analysis
+from fedspca.solvers.folds.rank import Null, above, hard_threshold, noise_edge, parallel_analysis, simulated_analysis
 from fedspca.solvers.folds.refits import dense_starts, half_samples, matched, refit
 from fedspca.solvers.folds.sums import FoldSums
 from fedspca.solvers.rounds import Rounds
@@ -22,6 +23,10 @@ PAIRS = 5  # pairs of half samples, for each number of non-zeros
 RECUR = 0.75  # mean share of half samples that should select a component's features again
 MARCHENKO_PASTUR, GAVISH_DONOHO = "Marchenko–Pastur", "Gavish–Donoho"
 PARALLEL, CROSS_VALIDATION, STABILITY = "parallel analysis", "cross-validation", "stability"
+NOT_RELEASED = (
+    "In a private study no columns are permuted: parallel analysis used simulated features, with the noise of the "
+    "study. Marchenko–Pastur and Gavish–Donoho do not allow for this noise and are left out."
+)
 DECIDE = (
     MARCHENKO_PASTUR,
     PARALLEL,
@@ -37,6 +42,7 @@ class Selection:
     ----------
     n_components : int
         The recommendation: the median of Marchenko–Pastur, parallel analysis and cross-validation; or what was given.
+        In a private study it is the smaller number of parallel analysis and cross-validation.
     n_nonzero : int or None
         The recommendation: the fewest within one standard error of the best by cross-validation; None if it was not
         requested, or if there is no component.
@@ -47,7 +53,8 @@ class Selection:
     eigenvalues : ndarray of shape (m,)
         The leading eigenvalues of the covariance.
     null : Null
-        The same eigenvalues after the columns were permuted within each site.
+        The same eigenvalues after the columns were permuted within each site; in a private study those of
+        simulated independent features with the noise of the study.
     edge : float
         The value that the largest eigenvalue of white noise exceeds with probability 1 %.
     by_components, by_nonzeros : Curve
@@ -69,15 +76,11 @@ class Selection:
 
     def in_words(self) -> list[str]:
         """Return the recommendation, and how sure it is, in sentences."""
-        said = [self.components[name] for name in DECIDE]
-        agree = said.count(self.n_components)
         named = ", ".join(f"{name} {count}" for name, count in self.components.items())
-        sure = {3: "All three agree.", 2: "Two of the three agree."}.get(agree, "They do not agree: be careful.")
-        if agree == 0:
-            sure = "It is not what the methods say; it was given."
+        private = [NOT_RELEASED] if self.private else []
         if self.n_components == 0:
-            return [f"No component stands out of chance ({named}). {sure}"]
-        sentences = [f"Components: {self.n_components} ({named}). {sure}"]
+            return [f"No component stands out of chance ({named}). {self._agreement()}", *private]
+        sentences = [f"Components: {self.n_components} ({named}). {self._agreement()}", *private]
         if self.by_nonzeros is not None and self.n_nonzero is not None:
             grid, best = self.by_nonzeros.grid, self.by_nonzeros.best
             again = float(self.recurrence[grid.index(self.n_nonzero)]) if self.n_nonzero in grid else np.nan
@@ -94,6 +97,21 @@ class Selection:
                 )
         return sentences
 
+    @property
+    def private(self) -> bool:
+        """Whether this is about a private study, in which not every method can be used."""
+        return MARCHENKO_PASTUR not in self.components
+
+    def _agreement(self) -> str:
+        """Say in words how many methods agree with the number of components."""
+        said = _decisive(self.components)
+        agree = said.count(self.n_components)
+        if agree == 0:
+            return "It is not what the methods say; it was given."
+        if agree == len(said):
+            return "All three agree." if agree == 3 else "Both agree."
+        return "Two of the three agree." if agree == 2 else "They do not agree: be careful."
+
     def to_plain(self) -> dict[str, Any]:
         """Return all of it as plain JSON."""
         sparse = self.by_nonzeros
@@ -105,6 +123,7 @@ class Selection:
             "eigenvalues": self.eigenvalues.tolist(),
             "null_mean": self.null.mean.tolist(),
             "null_high": self.null.high.tolist(),
+            "private": self.private,
             "noise_edge": self.edge,
             "by_components": _plain(self.by_components),
             "by_nonzeros": None if sparse is None else {**_plain(sparse), "recurrence": self.recurrence.tolist()},
@@ -141,42 +160,17 @@ class Selection:
             ]  # fmt: skip
         return pd.DataFrame(rows)
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the scree with the null's band, and the scores by the number of non-zeros; needs matplotlib.
-
-        Parameters
-        ----------
-        axes : pair of matplotlib Axes, optional
-            Where to draw; by default a new figure.
+    def plot(self) -> Any:
+        """Draw the eigenvalues beside chance, and the scores by the number of non-zeros; needs the extra ``report``.
 
         Returns
         -------
-        axes : pair of matplotlib Axes
-            What was drawn on.
+        chart : altair.HConcatChart
+            Both charts, or the first alone if no number of non-zeros was looked for.
         """
-        if axes is None:
-            from matplotlib import pyplot as plt
+        from fedspca.plots.certainty import plot_selection
 
-            _, axes = plt.subplots(1, 2, figsize=(9, 3.5))
-        scree, scores = axes
-        numbers = np.arange(1, len(self.eigenvalues) + 1)
-        scree.plot(numbers, self.eigenvalues, marker="o", color="#0072B2", label="eigenvalues")
-        scree.fill_between(
-            numbers, self.null.mean, self.null.high, color="#999999", alpha=0.5, label="permuted columns"
-        )
-        scree.axvline(self.n_components + 0.5, linestyle="--", color="#D55E00", label="chosen")
-        scree.set_xlabel("component")
-        scree.set_ylabel("variance")
-        scree.legend()
-        if self.by_nonzeros is not None:
-            curve = self.by_nonzeros
-            scores.errorbar(curve.grid, curve.mean, curve.standard_error, marker="o", color="#0072B2")
-            if self.n_nonzero in curve.grid:
-                scores.axvline(self.n_nonzero, linestyle="--", color="#D55E00")
-            scores.set_xscale("log")
-        scores.set_xlabel("non-zeros of each component")
-        scores.set_ylabel("cross-validated Q²")
-        return axes
+        return plot_selection(self.to_plain())
 
 
 def select(
@@ -215,19 +209,31 @@ def select(
     most = max(1, min(MOST, d - 1, n // 2 - 1))
     values, vectors = largest_eigenpairs(s / (n - 1.0), most)
     trace = moments.total / (n - 1.0)
-    null = parallel_analysis(rounds, moments.frame, n, most, seed)
     parts = splits(sums)
     curve = components_curve(parts, most)
     edge = noise_edge(n - 1, d)
-    components = {
-        MARCHENKO_PASTUR: above(values, trace, n, d, edge),
-        GAVISH_DONOHO: above(values, trace, n, d, hard_threshold(n - 1, d)),
-        PARALLEL: null.count(values, vectors, s.diagonal() / (n - 1.0), edge * trace / d),
-        CROSS_VALIDATION: curve.choice,
-    }
-    r = int(np.median([components[name] for name in DECIDE])) if n_components is None else n_components
+    noise = noise_in(rounds, moments.frame)
+    if noise is None:
+        null = parallel_analysis(rounds, moments.frame, n, most, seed)
+        components = {
+            MARCHENKO_PASTUR: above(values, trace, n, d, edge),
+            GAVISH_DONOHO: above(values, trace, n, d, hard_threshold(n - 1, d)),
+            PARALLEL: null.count(values, vectors, s.diagonal() / (n - 1.0), edge * trace / d),
+        }
+    else:
+        variances, rng = s.diagonal() / (n - 1.0), np.random.default_rng(seed)
+        null = simulated_analysis(variances, n, most, noise / (n - 1.0) ** 2, rng)
+        components = {PARALLEL: null.count(values, vectors, variances, np.inf)}
+    components[CROSS_VALIDATION] = curve.choice
+    said = sorted(_decisive(components))
+    r = said[(len(said) - 1) // 2] if n_components is None else n_components
     found = Selection(r, None, components, {}, values, null, edge * trace / d, curve, None, np.zeros(0))
     return _with_sparsity(found, sums, parts, orthogonal=orthogonal) if sparsity and r else found
+
+
+def _decisive(components: Mapping[str, int]) -> list[int]:
+    """Return the numbers by the methods that decide."""
+    return [components[name] for name in DECIDE if name in components]
 
 
 def _with_sparsity(found: Selection, sums: FoldSums, parts: list[Any], *, orthogonal: bool) -> Selection:

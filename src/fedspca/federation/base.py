@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import all_finite
+from fedspca.linalg.operators import Frame, all_finite
 from fedspca.site.preparation import PLAIN, Preparation
 from fedspca.site.question import Query, Terms
 
@@ -93,6 +93,10 @@ class Around:
         """How the sites see their rows before anything is asked."""
         return preparation_of(self._federation)
 
+    def noise_in(self, frame: Frame) -> float | None:
+        """Return the variance of the semicircle law of the noise in S, seen in a frame; None without noise."""
+        return noise_in(self._federation, frame)
+
 
 @runtime_checkable
 class AnswersGram(Protocol):
@@ -118,6 +122,19 @@ class Prepared(Protocol):
     @property
     def preparation(self) -> Preparation:
         """How the sites see their rows before anything is asked."""
+
+
+@runtime_checkable
+class Noised(Protocol):
+    """A federation that says how much noise its sums contain."""
+
+    def noise_in(self, frame: Frame) -> float | None:
+        """Return the variance of the semicircle law of the noise in S, seen in a frame; None without noise."""
+
+
+def noise_in(federation: Federation, frame: Frame) -> float | None:
+    """Return how much noise a federation's S contains, as the variance of a semicircle law; None if it has none."""
+    return federation.noise_in(frame) if isinstance(federation, Noised) else None
 
 
 def preparation_of(federation: Federation) -> Preparation:

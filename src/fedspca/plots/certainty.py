@@ -1,5 +1,6 @@
 """Charts of how certain a model is: dense components against shuffled data, and prediction of held-out rows."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fedspca.plots.theme import HEIGHT, PAPER, WIDTH, Palette, Rows, altair, data, dressed
@@ -19,6 +20,27 @@ def plot_chance(model: Readable, *, palette: Palette = PAPER) -> Any:
     told = model.facts.get("selection")
     if not told:
         raise ValueError("Nothing was chosen for this model. Fit it with --components auto.")
+    return dressed(_chance(told, palette), palette)
+
+
+def plot_selection(told: Mapping[str, Any], *, palette: Palette = PAPER) -> Any:
+    """Draw the dense components beside chance, and how well each number of non-zeros predicts held-out rows.
+
+    Parameters
+    ----------
+    told : mapping
+        What :meth:`~fedspca.estimators.selection.Selection.to_plain` returns.
+    palette : Palette
+        The colours.
+    """
+    chance, sparse = _chance(told, palette), told["by_nonzeros"]
+    if sparse is None:
+        return dressed(chance, palette)
+    scores = dict(zip(sparse["grid"], sparse["score"], strict=True))
+    return dressed(altair().hconcat(chance, _scores(scores, told["n_nonzero"], palette)), palette)
+
+
+def _chance(told: Mapping[str, Any], palette: Palette) -> Any:
     alt = altair()
     rows: Rows = [
         {"component": at, "variance": value, "mean": mean, "high": high, "chosen": at == told["n_components"],
@@ -38,7 +60,7 @@ def plot_chance(model: Readable, *, palette: Palette = PAPER) -> Any:
         .mark_point(color=palette.mark, size=170, strokeWidth=2.5, aria=False)
         .encode(y=y),
     )
-    return dressed(drawn.properties(width=WIDTH, height=HEIGHT), palette)
+    return drawn.properties(width=WIDTH, height=HEIGHT)
 
 
 def plot_scores(model: Readable, *, palette: Palette = PAPER) -> Any:
@@ -54,15 +76,21 @@ def plot_scores(model: Readable, *, palette: Palette = PAPER) -> Any:
     told = model.facts.get("certainty")
     if not told:
         raise ValueError("This model was fitted without folds. Fit it with --folds 10.")
-    alt = altair()
     used = sum(model.nonzeros) / len(model.nonzeros)
     nearest = min(told["cv_nonzeros"], key=lambda k: abs(k - used))
+    return dressed(
+        _scores(dict(zip(told["cv_nonzeros"], told["cv_score"][-1], strict=True)), nearest, palette), palette
+    )
+
+
+def _scores(scores: Mapping[int, float], marked: int | None, palette: Palette) -> Any:
+    alt = altair()
     rows: Rows = [
-        {"features": k, "score": score, "here": k == nearest, "told": f"{k} features each: {score:.3f}"}
-        for k, score in zip(told["cv_nonzeros"], told["cv_score"][-1], strict=True)
+        {"features": k, "score": score, "here": k == marked, "told": f"{k} features each: {score:.3f}"}
+        for k, score in scores.items()
     ]
     scale = alt.Scale(type="log", nice=False)
-    axis = alt.Axis(values=told["cv_nonzeros"], format="d", grid=False)
+    axis = alt.Axis(values=list(scores), format="d", grid=False)
     base = alt.Chart(data(rows)).encode(
         x=alt.X("features:Q", title="features of each component", scale=scale, axis=axis),
         y=alt.Y("score:Q", title="cross-validated Q²"),
@@ -72,4 +100,4 @@ def plot_scores(model: Readable, *, palette: Palette = PAPER) -> Any:
         base.mark_circle(color=palette.plus, size=40, opacity=1).encode(description="told:N", tooltip="told:N"),
         base.transform_filter("datum.here").mark_point(color=palette.mark, size=170, strokeWidth=2.5, aria=False),
     )
-    return dressed(drawn.properties(width=WIDTH, height=HEIGHT), palette)
+    return drawn.properties(width=WIDTH, height=HEIGHT)

@@ -79,9 +79,12 @@ def _choice(model: SparsePCAModel) -> list[Markup]:
 
 def _scree(model: SparsePCAModel, selection: dict[str, Any]) -> Markup:
     label = f"Variance of each dense component beside chance; {selection['n_components']} are chosen."
+    band = "the same columns give once each is shuffled within its site"
+    if selection.get("private"):
+        band = "unrelated features would give, with the noise of this private study"
     caption = (
-        "Variance of dense components, beside the band that the same columns give once each is shuffled within its "
-        "site. What does not rise above it is not told from chance. The ring marks the number that was chosen."
+        f"Variance of dense components, beside the band that {band}. What does not rise above it is not told from "
+        "chance. The ring marks the number that was chosen."
     )
     return figure(plot_chance(model, palette=PAGE), label, caption, "chance")
 

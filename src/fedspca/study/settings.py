@@ -117,10 +117,6 @@ class StudySettings(SolverSettings):
                 f"Masks hide a site among at least three, and here a sum may be over {self.min_sites}: with two, each "
                 "could subtract its own part. Have more sites and a larger min_sites, or no masks (--no-masked)."
             )
-        if self.folds is not None and self.epsilon is not None:
-            raise ValueError(
-                "A private study releases one matrix and no sums by fold: leave out --folds, or --epsilon."
-            )
         if self.auto and self.folds is None:
             raise ValueError("auto needs folds, which owners approve: add --folds 10, or give numbers.")
         self._check_masks()
@@ -227,21 +223,23 @@ class StudySettings(SolverSettings):
         names = ("epsilon", "delta", "mechanism", "clip", "colluding", "expected_rows")
         promised = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.epsilon is not None:
-            from fedspca.federation.private import Privacy
+            from fedspca.dp.plan import mechanism_of
+            from fedspca.federation.private import Privacy, check_folds
 
-            Privacy.from_mapping(promised)
+            check_folds(mechanism_of(Privacy.from_mapping(promised).mechanism, 1), self.folds or 0)
         return promised
 
     def _privacy(self, home: Path, features: tuple[str, ...]) -> dict[str, Any] | None:
         """Return the checked privacy guarantee for every row; None without one."""
         if self.epsilon is None:
             return None
-        from fedspca.federation.private import Privacy
+        from fedspca.dp.plan import mechanism_of
+        from fedspca.federation.private import Privacy, check_folds
 
         promised = self._privacy_settings()
         if self.stated is not None:
             promised |= _stated(home / self.stated, features)
-        Privacy.from_mapping(promised)
+        check_folds(mechanism_of(Privacy.from_mapping(promised).mechanism, len(features)), self.folds or 0)
         return promised
 
     def agreement(

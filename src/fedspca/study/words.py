@@ -212,7 +212,11 @@ def _by_fold(agreement: Agreement) -> list[str]:
         f"Sums are given by fold: this site deals its rows into {agreement.folds} folds at random, and answers once "
         "for each. A sum is then over a part of the rows. A site that holds too few rows for this refuses."
     )
-    return [told]
+    noised = (
+        "A row is in one fold, whichever other rows there are, and each fold has the noise of a whole answer: by fold, "
+        "the release costs no more of the budget."
+    )
+    return [told] if agreement.privacy is None else [told, noised]
 
 
 def _masks(agreement: Agreement) -> list[str]:

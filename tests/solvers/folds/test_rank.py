@@ -11,7 +11,7 @@ from fedspca.federation.secure import secure_federation
 from fedspca.linalg.symmetric import unpack
 from fedspca.site.question import Query
 from fedspca.solvers.asking import frame_arrays
-from fedspca.solvers.folds.rank import Null, above, hard_threshold, noise_edge, parallel_analysis
+from fedspca.solvers.folds.rank import Null, above, hard_threshold, noise_edge, parallel_analysis, simulated_analysis
 from fedspca.solvers.standardise import standardise
 
 
@@ -41,6 +41,21 @@ def test_planted_components_are_counted(shape):
         assert above(values[:8], float(values.sum()), n, d, edge) == 2
         flat = np.linalg.eigvalsh(np.cov(noise(2, n, d), rowvar=False))[::-1]
         assert above(flat[:8], float(flat.sum()), n, d, edge) == 0
+
+
+@pytest.mark.parametrize(("n", "d", "sigma"), [(300, 40, 0.0), (300, 40, 40.0), (30, 40, 60.0)])
+def test_the_null_of_a_private_study_has_its_noise(n, d, sigma):
+    """Eigenvalues of unrelated features with other noise of the same law lie where the simulated ones lie."""
+    rng = np.random.default_rng(0)
+    variances = np.linspace(0.5, 2.0, d)
+    null = simulated_analysis(variances, n, 3, 0.5 * d * sigma**2 / (n - 1) ** 2, rng)
+    tops = []
+    for _ in range(40):
+        rows, e = np.sqrt(variances) * rng.standard_normal((n, d)), rng.standard_normal((d, d))
+        noised = np.cov(rows, rowvar=False) + sigma * (e + e.T) / 2.0 / (n - 1)  # σ² on the diagonal, half beside it
+        tops.append(np.linalg.eigvalsh(noised)[-1])
+    assert np.mean(tops) == pytest.approx(null.mean[0], rel=0.03)
+    assert np.mean(np.array(tops) > null.high[0]) < 0.08
 
 
 @pytest.mark.parametrize("make", [LocalFederation, secure_federation])

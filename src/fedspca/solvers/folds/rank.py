@@ -10,12 +10,18 @@ third eigenvalue is the *largest* of noise. Here each eigenvalue is compared wit
 yet accounted for, after the features' variances were reduced by the components counted before (deflation, after
 Dobriban and Owen 2019). Sites with different means put components into the null itself. Such a component of the null
 accounts for one eigenvalue of the data, which is passed over.
+
+A private study releases S with noise E, a symmetric matrix of independent Gaussians. Columns cannot be permuted there.
+Independent normal features are simulated instead, as Horn did, with the released variances, and with such noise.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import wishart
 
 from fedspca.federation.base import Federation
 from fedspca.linalg.operators import Frame
@@ -35,6 +41,14 @@ _UNIQUE_STEPS = 30  # each step at least halves the error, unless a component is
 DEFLATED = 2  # permutations from which the effect of deflation is computed; it hardly varies between them
 
 
+class Drawn(NamedTuple):
+    """A covariance under the null, the noise that a private study adds to it, and the eigenvalues of their sum."""
+
+    covariance: Array
+    added: Array | float
+    values: Array
+
+
 @dataclass(frozen=True)
 class Null:
     """Leading eigenvalues of permuted columns.
@@ -44,13 +58,14 @@ class Null:
     mean, high : ndarray of shape (m,)
         Mean and 99 % quantile of each eigenvalue over the permutations; the quantile is computed from mean and standard
         deviation.
-    some : tuple of (ndarray of shape (d, d), ndarray of shape (m,))
-        Covariances of a few of the permutations, and their leading eigenvalues.
+    some : tuple of (ndarray of shape (d, d), ndarray of shape (d, d) or 0, ndarray of shape (m,))
+        For a few of the permutations: the covariance, the noise that was added to it, and the leading eigenvalues of
+        both together.
     """
 
     mean: Array
     high: Array
-    some: tuple[tuple[Array, Array], ...] = ()
+    some: tuple[Drawn, ...] = ()
 
     def count(self, values: Array, vectors: Array, variances: Array, noise: float) -> int:
         """Count the components of the data that the null does not account for.
@@ -69,7 +84,7 @@ class Null:
         for j, value in enumerate(values):
             stands_out = self.mean[at] > noise
             # the variance within sites along a component between sites differs by about the noise
-            if value > self.high[at] * shrinkage[at] + noise * stands_out:
+            if value > self.high[at] * shrinkage[at] + (noise if stands_out else 0.0):
                 counted[j] = True
                 shrinkage = self._shrinkage(unique(variances, values[counted], vectors[:, counted]), variances)
             elif stands_out and at + 1 < len(self.high):
@@ -82,7 +97,9 @@ class Null:
         """Return the factors by which the null's eigenvalues shrink where features have only this variance left."""
         units = np.sqrt(np.divide(left, variances, out=np.zeros_like(left), where=variances > 0))
         m = len(self.high)
-        factors = [largest_eigenpairs(s * units * units[:, None], m)[0] / values for s, values in self.some]
+        factors = [
+            largest_eigenpairs(s * units * units[:, None] + added, m)[0] / values for s, added, values in self.some
+        ]
         return np.mean(factors, axis=0) if factors else np.ones(m)
 
 
@@ -131,15 +148,53 @@ def parallel_analysis(federation: Federation, frame: Frame, n: int, most: int, s
     """Ask for covariances of columns permuted within each site, in a few sums, and return their leading eigenvalues."""
     d = len(frame.mean)
     together = min(PERMUTATIONS, permutations_at_once(d))
-    found: list[Array] = []
-    some: list[tuple[Array, Array]] = []
+    drawn: list[Drawn] = []
     for first in range(0, PERMUTATIONS, together):
         count = min(together, PERMUTATIONS - first)
         scalars: dict[str, Scalar] = {"seed": seed, "first": first, "permutations": count, "precision": "float64"}
         for packed in federation.sum(Query("permuted_gram", frame_arrays(frame), scalars))["permuted"]:
             covariance = unpack(packed) / (n - 1.0)
-            found.append(largest_eigenpairs(covariance, most)[0])
-            some += [(covariance, found[-1])] if len(some) < DEFLATED else []
-    values = np.array(found)
+            drawn.append(Drawn(covariance, 0.0, largest_eigenpairs(covariance, most)[0]))
+            if len(drawn) > DEFLATED:  # only the eigenvalues are needed of the others
+                drawn[-1] = drawn[-1]._replace(covariance=np.zeros((0, 0)))
+    return _null(drawn)
+
+
+def simulated_analysis(variances: Array, n: int, most: int, spread: float, rng: np.random.Generator) -> Null:
+    """Simulate covariances of independent normal features, with the noise of a private study.
+
+    Parameters
+    ----------
+    variances : ndarray of shape (d,)
+        The features' variances, as released.
+    n : int
+        The number of rows.
+    most : int
+        How many eigenvalues are looked at.
+    spread : float
+        The variance of the semicircle law of the noise in the covariance.
+    rng : Generator
+        Draws the features and the noise.
+    """
+    d, units = len(variances), np.sqrt(np.maximum(variances, 0.0))
+    drawn = []
+    for _ in range(PERMUTATIONS):
+        covariance = _wishart(n - 1, d, rng) / (n - 1.0) * units * units[:, None]
+        upper = np.triu(rng.standard_normal((d, d)))
+        added = np.sqrt(spread / d) * (upper + upper.T - (2.0 - np.sqrt(2.0)) * np.diag(upper.diagonal()))
+        drawn.append(Drawn(covariance, added, largest_eigenpairs(covariance + added, most)[0]))
+    return _null(drawn)
+
+
+def _wishart(n: int, d: int, rng: np.random.Generator) -> Array:
+    """Draw the second moments of n rows of independent standard normal features."""
+    if n < d:
+        rows = rng.standard_normal((n, d))
+        return rows.T @ rows
+    return np.asarray(wishart.rvs(n, np.eye(d), random_state=rng)).reshape(d, d)
+
+
+def _null(drawn: Sequence[Drawn]) -> Null:
+    values = np.array([each.values for each in drawn])
     mean = values.mean(axis=0)
-    return Null(mean, mean + _NINETY_NINE * values.std(axis=0, ddof=1), tuple(some))
+    return Null(mean, mean + _NINETY_NINE * values.std(axis=0, ddof=1), tuple(drawn[:DEFLATED]))
