@@ -3,6 +3,7 @@
 import numpy as np
 
 from fedspca import ExactSPCA
+from fedspca.estimators.certainty import plain_certainty
 from fedspca.model import SparsePCAModel
 from fedspca.study.owner import SiteFolder
 
@@ -30,6 +31,19 @@ def test_a_site_killed_in_every_stage_comes_back_and_the_result_is_the_same(mask
     released = {name for line in lines for name, *_ in line.get("released", [])}
     assert not released & {"product", "sums", "squares", "captured", "rows", "counts"}  # no term left as it is
     assert "unbroken" in masked.run("site", "log", "--site", "north", "--verify")
+
+
+def test_sums_by_fold_tell_how_sure_a_study_is(masked):
+    masked.change(folds=4)
+    masked.run("study", "run", "trial", "--wait", "60")
+    x = np.vstack([masked.data[name] for name in masked.sites])
+    settings = {"n_nonzero": 3, "scale": True, "folds": 4}
+    here = plain_certainty(ExactSPCA(2, **settings).fit(x, sites=np.repeat(masked.sites, 20)))
+    there = SparsePCAModel.load(masked.home / "trial" / "model").facts["certainty"]
+    for mine, theirs in zip(here["components"], there["components"], strict=True):
+        assert [each["feature"] for each in mine["features"]] == [each["feature"] for each in theirs["features"]]
+        assert [each["frequency"] for each in mine["features"]] == [each["frequency"] for each in theirs["features"]]
+    assert np.allclose(here["cv_score"], there["cv_score"], atol=1e-6)
 
 
 def test_a_private_study_spends_its_budget_once(masked):

@@ -62,6 +62,16 @@ def test_interrupted_at_any_round_and_resumed_is_the_same_bits(name, tmp_path):
         assert [r.objective for r in resumed.history_] == [r.objective for r in whole.history_]
 
 
+def test_a_fit_with_folds_too_and_it_is_as_sure_as_before(tmp_path):
+    estimator = ExactSPCA(2, n_nonzero=3, scale=True, folds=4, search="products", proof_seconds=0.0)
+    whole = estimator.fit_federation(LocalFederation(sites()))
+    told = {name: getattr(whole, name) for name in ("selection_frequency_", "weight_interval_", "cv_score_")}
+    with pytest.raises(Interrupted):
+        fit(estimator, tmp_path, at=4)
+    resumed = fit(estimator, tmp_path)
+    assert all(getattr(resumed, name).tobytes() == value.tobytes() for name, value in told.items())
+
+
 class Halfway(Flaky):
     """A federation that is interrupted when the first site has answered and the others have not."""
 

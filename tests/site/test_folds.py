@@ -52,6 +52,17 @@ def test_a_fold_s_answer_is_that_of_its_rows_alone(name, kind, monkeypatch):
         np.testing.assert_allclose(found[term].sum(axis=0), value, rtol=1e-9, atol=1e-9)
 
 
+def test_a_mapped_file_is_read_in_stretches_and_its_pages_are_given_back(tmp_path, monkeypatch):
+    np.save(tmp_path / "rows.npy", ROWS)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    monkeypatch.setattr(folds, "COPY_BYTES", 8 * D * 7)
+    forgotten = []
+    monkeypatch.setattr(folds, "forget_mapped", lambda rows: forgotten.append(rows.shape))
+    found = Site("north", mapped).answer(QUESTIONS["gram"].by_fold(F, 3))
+    np.testing.assert_array_equal(found["gram"], Site("north", ROWS).answer(QUESTIONS["gram"].by_fold(F, 3))["gram"])
+    assert len(forgotten) >= len(ROWS) // 7
+
+
 def test_missing_values_are_counted_by_fold():
     rows = np.where(RNG.random(ROWS.shape) < 0.2, np.nan, ROWS)
     found = Site("north", rows, allow_missing=True).answer(Query("moments").by_fold(F, 3))

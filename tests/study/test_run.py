@@ -15,6 +15,7 @@ from fedspca.study.coordinator import StudyFolder
 from fedspca.study.owner import SiteFolder
 from fedspca.study.run import lead, run_study
 from fedspca.study.simulation import endpoints, make_simulation
+from fedspca.study.verify import verify
 from fedspca.study.words import in_words
 from helpers.combat import combat
 from helpers.letters import Troubled
@@ -226,6 +227,24 @@ def test_a_private_study_releases_once_and_says_what_it_spent(files):
     assert [line["what"] for line in ledger.entries()] == ["private_lengths", "private_gram"]
     with pytest.raises(RuntimeError, match="the study may spend 8"):
         run_study(folder, LocalChannel(endpoints(folder)), "run")
+
+
+def test_a_private_study_by_fold_tells_how_sure_it_is_and_releases_once(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((3000, len(NAMES)))
+    rows[:, :3] += 2.0 * np.random.default_rng(1).standard_normal((3000, 1))
+    for name, part in zip(SITES, np.array_split(rows, 3), strict=True):
+        pd.DataFrame(part, columns=NAMES).to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "ranges.csv").write_text("feature,centre,scale\n" + "".join(f"{name},0,1\n" for name in NAMES))
+    data = FitSettings(files=tuple(str(tmp_path / f"{name}.csv") for name in SITES))
+    given = study(masked=True, epsilon=8.0, stated=str(tmp_path / "ranges.csv"), folds=4, components=1)
+    folder = make_simulation(tmp_path / "trial", given, data)
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    assert model.facts["certainty"]["folds"] == 4
+    assert "How sure component 1 is" in report_html(model)
+    ledger = SiteFolder(folder.path / "sites" / "north").ledger()
+    assert [line["what"] for line in ledger.entries()] == ["private_lengths", "private_gram"]
+    assert 0 < ledger.spent() <= 8.0
+    assert [finding.told for finding in verify(folder.bundle) if not finding.holds] == []
 
 
 def test_a_coordinator_that_speaks_another_protocol_is_refused_before_anything_is_asked(between, monkeypatch):
