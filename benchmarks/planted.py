@@ -2,8 +2,8 @@
 
 Spikes in white noise, d = 60 features, n = 300 rows, 6 features a component, at five sites. Two spikes are *easy*
 (strength 6 and 4) or *weak* (1.2 and 1.0, about the threshold √(d/n) = .45 at which PCA sees one at all, and low enough
-that noise often hides one), or there are none. *Unlike* sites differ in size by a factor of eight and in the strength of
-each spike by a factor of up to four. *Shifted* sites also differ in their means, by a normal shift of half a standard
+that noise often hides one), or there are none. *Unlike* sites differ in size by a factor of eight and in the strength
+of each spike by a factor of up to four. *Shifted* sites differ in their means, by a normal shift of half a standard
 deviation in every feature: a component between sites is none of those planted.
 
 Draws are kept in build/folds by a hash of the code that they depend on.
@@ -67,12 +67,10 @@ def planted(strength: str, sites: str, seed: int) -> tuple[list[Site], Array, Ar
 def components_found(strength: str, sites: str) -> str:
     """Return how often each method, and the recommendation, find the planted number of components."""
     draws = drawn(f"components {strength} {sites}", lambda seed: _components(planted(strength, sites, seed)[0]))
-    right = len(STRENGTHS[strength])
-    told = [
-        f"{name} {np.mean([draw[name] == right for draw in draws]):.0%} (more {sum(draw[name] > right for draw in draws)}"
-        f", fewer {sum(draw[name] < right for draw in draws)})"
-        for name in (draws[0] if draws else ())
-    ]
+    told = []
+    for name in draws[0] if draws else ():
+        beyond = np.array([draw[name] for draw in draws]) - len(STRENGTHS[strength])
+        told.append(f"{name} {np.mean(beyond == 0):.0%} (more {np.sum(beyond > 0)}, fewer {np.sum(beyond < 0)})")
     return f"{len(draws)} draws: {'; '.join(told)}"
 
 
