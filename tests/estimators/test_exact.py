@@ -132,7 +132,9 @@ def test_folds_say_how_sure_the_loadings_are(planted):
     assert ((low < model.explained_variance_) & (model.explained_variance_ < high)).all()
     assert (model.false_selections_ <= 1.0).all()
     assert model.cv_score_.shape == (2, len(model.cv_nonzeros_))
-    assert model.cv_nonzeros_[np.argmax(model.cv_score_[1])] in (4, 5)
+    at = list(model.cv_nonzeros_).index(4)  # the fourth feature is needed, and further ones hardly help
+    assert model.cv_score_[1, at] > model.cv_score_[1, at - 1] + 0.1
+    assert model.cv_score_[1, at] > model.cv_score_[1].max() - 0.005
     model.set_params(folds=None).fit(planted)
     assert not hasattr(model, "stable_")
 
