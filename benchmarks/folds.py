@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from benchmarks.planted import components_found, coverage, settings_of
+from benchmarks.planted import components_found, coverage, drawn, settings_of
 from fedspca import ExactSPCA, LocalFederation, Site
 from fedspca.federation.folded import FoldedFederation
 from fedspca.linalg.cardinality.joint import loadings_near
@@ -84,10 +85,14 @@ def print_agreement(names: Sequence[str]) -> None:
     for name in names:
         rows, r, k, scale = workloads()[name]
         labels, halves = _labels(rows), [half for pair in _pairs() for half in pair]
-        own = [_moments(rows[np.isin(labels, np.flatnonzero(half))], scale) for half in halves]
         settings: dict[str, Any] = {"n_nonzero": k, "scale": scale, "proof_seconds": 0.0}
-        alone = [ExactSPCA(r, **settings).fit(rows[np.isin(labels, np.flatnonzero(half))]) for half in halves]
-        refitted = [model.components_.T for model in alone]
+        parts = [_of(labels, half) for half in halves]
+        kept = drawn(f"refits {name.strip('*')}", partial(_refitted, rows, parts, r, settings), len(halves))
+        if len(kept) < len(halves):
+            print(f"{name:7} {len(kept)} of {len(halves)} refits so far: run it again")
+            continue
+        refitted = [np.array(each["w"]) for each in kept]
+        own = [_moments(rows[part], scale) for part in parts]
         best = begun_again(own, refitted, k)
         for search in ("thorough", "products"):
             print(f"{name:7} {search:9} {_apart(rows, settings, r, search, own, refitted, best)}", flush=True)
@@ -144,6 +149,18 @@ def begun_again(own: list[Array], refitted: list[Array], k: int) -> list[Array]:
         again = loadings_near(s, (k,) * r, starts, orthogonal=True, tuning=tuning) if starts else None
         best.append(w if again is None or again.variance <= _captured(s, w) * (1 + 1e-9) else again.w)
     return best
+
+
+def _refitted(
+    rows: Array, parts: Sequence[NDArray[np.bool_]], r: int, settings: dict[str, Any], at: int
+) -> dict[str, Any]:
+    """Return the loadings of a part of the rows alone, as plain lists."""
+    return {"w": ExactSPCA(r, **settings).fit(rows[parts[at]]).components_.T.tolist()}
+
+
+def _of(labels: NDArray[np.int16], half: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which rows are in the folds of a half sample."""
+    return np.isin(labels, np.flatnonzero(half))
 
 
 def _captured(s: Array, w: Array) -> float:

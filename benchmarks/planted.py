@@ -124,17 +124,17 @@ def _covered(strength: str, sites: str, seed: int) -> dict[str, Any]:
     return found | {"false": stable.sum(axis=1).tolist(), "bound": model.false_selections_.tolist()}
 
 
-def drawn(name: str, draw: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return DRAWS draws: those that are kept, and new ones while there is time."""
+def drawn(name: str, draw: Callable[[int], dict[str, Any]], most: int = DRAWS) -> list[dict[str, Any]]:
+    """Return so many draws: those that are kept, and new ones while there is time."""
     path = Path("build/folds") / _code() / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     with path.open("a") as file:
-        while len(found) < DRAWS and time.monotonic() - BEGAN < SECONDS:
+        while len(found) < most and time.monotonic() - BEGAN < SECONDS:
             found.append(draw(len(found)))
             file.write(json.dumps(found[-1]) + "\n")
             file.flush()
-    return found[:DRAWS]
+    return found[:most]
 
 
 def _code() -> str:

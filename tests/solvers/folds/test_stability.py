@@ -2,15 +2,20 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 
-from fedspca import ExactSPCA
-from fedspca.solvers.folds.refits import dense_starts, half_samples, matched, refit
+from fedspca import ExactSPCA, LocalFederation, Site
+from fedspca.federation.folded import FoldedFederation
+from fedspca.solvers.exact import whole
+from fedspca.solvers.folds.refits import Pool, dense_starts, half_samples, matched, refit, refits
 from fedspca.solvers.folds.stability import (
     false_selections,
     false_selections_if_unimodal,
     stand_ins,
     threshold_for,
 )
+from fedspca.solvers.folds.sums import fold_sums
+from fedspca.solvers.standardise import standardise
 
 
 def test_ten_folds_have_126_pairs_that_share_no_fold():
@@ -61,3 +66,33 @@ def test_features_that_stand_in_for_each_other_are_found():
     correlation[0, 2] = correlation[2, 0] = -0.9
     frequency, chosen = np.array([0.6, 1.0, 0.4, 0.4]), np.array([True, True, False, False])
     assert stand_ins(frequency, chosen, correlation) == [(0, 2, -0.9)]
+
+
+def halves_of(rows, w):
+    folded = FoldedFederation(LocalFederation([Site("a", rows)]), 6, 0)
+    moments = standardise(folded, scale=True)
+    whole.ask(folded, moments.frame, "float64")
+    sums = fold_sums(folded.asked, moments, w, scaled=True)
+    return sums, [half for pair in half_samples(6, 10, np.random.default_rng(0)) for half in pair]
+
+
+def test_a_half_sample_has_what_the_search_of_any_other_has_found():
+    """No loadings of another half sample capture more of a half sample's variance than its own do."""
+    rows = load_wine().data
+    w = ExactSPCA(3, n_nonzero=4, scale=True, proof_seconds=0.0).fit(rows).components_.T
+    sums, halves = halves_of(rows, w)
+    fits = list(refits(sums, halves, w, orthogonal=True))
+    for sample, own in fits:
+        best = max(np.vdot(other, sample.matrix @ other) for _, other in fits)
+        assert np.vdot(own, sample.matrix @ own) >= best * (1 - 1e-9)
+        assert (np.count_nonzero(own, axis=0) <= 4).all()
+        assert np.allclose(own.T @ own, np.eye(3), atol=1e-8)
+
+
+def test_a_pool_keeps_each_set_of_supports_once_and_returns_the_best():
+    pool, basis = Pool(), np.eye(4)
+    for w in (basis[:, [0, 1]], basis[:, [1, 0]], basis[:, [2, 3]], basis[:, [0, 3]]):
+        pool.add(w)
+    assert len(pool) == 3
+    best = pool.best(np.diag([1.0, 2.0, 3.0, 4.0]), 2)
+    assert list(best) == [((2,), (3,)), ((0,), (3,))]
