@@ -292,7 +292,9 @@ class SparsePCAModel(ScoresRows, Drawable):
             spread = ", divided by its own spread" if how.scale == "site" else ""
             told.append(f"Each site's rows were seen about its own mean{spread}.")
         if how.combat:
-            kept = f" What {', '.join(how.design.terms)} explain(s) was protected." if how.design.terms else ""
+            names = " and ".join(how.design.terms)
+            verb = "explains" if len(how.design.terms) == 1 else "explain"
+            kept = f" What {names} {verb} was protected." if how.design.terms else ""
             told.append(f"Each site's own shift and spread were taken out of its rows (ComBat).{kept}")
         if how.scale == "allele":
             told.append("Genotypes were divided by √(2p(1 − p)), where p is the allele frequency over all sites.")

@@ -86,11 +86,11 @@ def _by_site(
     model: "SparsePCAModel", path: Path, id: str | None, options: TextOptions, site_rows: Path | None
 ) -> Iterator[RowBlock]:
     """Return all rows at once, with what their site takes out of them: finding that needs all rows."""
-    what = "its own shift and spread (ComBat)" if model.preparation.combat else "its own mean"
+    what = "shift and spread (ComBat)" if model.preparation.combat else "mean"
     if site_rows is None:
         notes().print(
-            f"Note: the model takes {what} out of each site's rows. {path} is taken as the rows of one site, and tells "
-            "what that is. If the site took part in the fit, name its rows there with --site-rows.",
+            f"Note: the model takes each site's own {what} out of its rows. {path} is taken as the rows of one site, "
+            "and tells what that is. If the site took part in the fit, name its rows there with --site-rows.",
             soft_wrap=True,
         )
     rows = _whole(model, path, id, options)

@@ -41,7 +41,9 @@ def check_transforms(names: Sequence[str]) -> Sequence[str]:
         if name not in TRANSFORMS and joint_transform(name) is None:
             raise InvalidData(f"There is no transform {name!r}; there are {', '.join((*TRANSFORMS, *JOINT))}.")
     if any(joint_transform(name) is not None for name in names[:-1]):
-        raise InvalidData(f"A transform that needs all sites ({', '.join(JOINT)}) must be the last, and there is one.")
+        raise InvalidData(
+            f"A transform that needs all sites ({', '.join(JOINT)}) must be the last, and there can be only one."
+        )
     if "pearson" in names and len(names) > 1:
         raise InvalidData("Pearson residuals are of raw counts. Use the transform pearson without others.")
     if "clr" in names and len(names) > 1:

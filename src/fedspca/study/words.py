@@ -89,7 +89,9 @@ def preparation_in_words(fit: Mapping[str, Any]) -> list[str]:
         spread = " and divided by its own spread" if fit.get("scale_by") == "site" else ""
         told.append(f"Each site's rows are seen about its own mean{spread}, which stay here.")
     if fit.get("centre") == "combat":
-        kept = f" What {', '.join(fit['protect'])} explain(s) of the features stays." if fit.get("protect") else ""
+        protect = fit.get("protect") or []
+        verb = "explains" if len(protect) == 1 else "explain"
+        kept = f" What {' and '.join(protect)} {verb} of the features stays." if protect else ""
         told.append(
             "Each site's own shift and spread are taken out of its rows, shrunk over the features (ComBat). Both stay "
             f"here.{kept}"
