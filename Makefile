@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: docs demo test check fuzz model mutants drill drill-net drill-newest walk bench wheel wheelhouse installs lowest clean
+.PHONY: docs demo test check fuzz model bounds mutants drill drill-net drill-newest walk bench wheel wheelhouse installs lowest clean
 
 demo: .venv/.report
 	$(BIN)/python -m fedspca.demo build/demo.html
@@ -26,6 +26,10 @@ fuzz: .venv/.test
 EXAMPLES ?= 100
 model: .venv/.test
 	FEDSPCA_MODEL_EXAMPLES=$(EXAMPLES) OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/federation/test_faults.py
+
+# More small problems whose bound is compared with all supports than the tests try: 2,100.
+bounds: .venv/.test
+	FEDSPCA_BOUND_EXAMPLES=2100 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/linalg/cardinality/test_proof.py
 
 # Do the tests of a module notice bugs in it? make mutants WHICH=linalg/certificate. Survivors are in tests/mutants.
 mutants: .venv/.test

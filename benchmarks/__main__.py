@@ -1,7 +1,8 @@
 """Run every benchmark, or those named: `python -m benchmarks machine W1 W4`, `python -m benchmarks growth n`.
 
-`python -m benchmarks optima --data FOLDER` takes the covariances of a folder along, and `python -m benchmarks folds
-coverage easy` runs one part of the benchmark of folds.
+`python -m benchmarks optima --data FOLDER` takes the covariances of a folder along, `python -m benchmarks optima wine
+spikes` measures these matrices only, and `python -m benchmarks folds coverage easy` runs one part of the benchmark of
+folds.
 
 What is measured goes into docs/performance.json, part by part, and docs/performance.md shows all that is in it.
 Of one machine and of the modes, some workloads may be measured again alone; any other part of which only some is run is
@@ -41,8 +42,9 @@ CURVES = ("n", "d", "nnz", "K", "r")
 
 def main(arguments: list[str]) -> int:
     """Run the parts named, or all, on the workloads or curves named, or all. What fails is printed, and no error."""
-    if arguments[:1] == ["optima"] and arguments[1:2] == ["--data"] and len(arguments) == 3:
-        import_module("benchmarks.optima").main(arguments[2])
+    if arguments[:1] == ["optima"] and not set(arguments[1:]) & set(KNOWN):
+        folder = arguments[2] if arguments[1:2] == ["--data"] and len(arguments) > 2 else None
+        import_module("benchmarks.optima").main(folder, tuple(arguments[3 if folder else 1 :]))
         return 0
     if arguments[:1] == ["folds"]:
         import_module("benchmarks.folds").main(*arguments[1:])

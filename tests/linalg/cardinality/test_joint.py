@@ -1,4 +1,4 @@
-"""Sparse components of a matrix that is known as a whole: the search, the bounds and the proofs."""
+"""Sparse components of a matrix that is known as a whole: the search and its parts, and the parts of bounds."""
 
 import itertools
 import time
@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
+from all_supports import best_in_turn
 from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.cardinality.bounds import line_search, orthogonal_mass, projection_mass, tightened
-from fedspca.linalg.cardinality.column import best_columns, row_bounds
+from fedspca.linalg.cardinality.column import row_bounds
 from fedspca.linalg.cardinality.fewest import eliminated, fewest_nonzeros
 from fedspca.linalg.cardinality.joint import best_loadings
 from fedspca.linalg.cardinality.points import Points, bases, fitted, supports_of
-from fedspca.linalg.cardinality.polish import Fit, captured, orthonormal_basis, refit_free, refit_orthogonal
-from fedspca.linalg.cardinality.proof import bound_loadings
+from fedspca.linalg.cardinality.polish import captured, orthonormal_basis, refit_free, refit_orthogonal
 from fedspca.linalg.cardinality.selection import distinct, heaviest, ranked
 from fedspca.linalg.cardinality.together import refitted
 from fedspca.linalg.cardinality.tuning import Tuning
@@ -37,84 +37,12 @@ def random_matrix(rng, d):
     return s if s.any() else np.eye(d)
 
 
-def all_supports(d, k):
-    return np.array(list(itertools.combinations(range(d), k)))
-
-
-def best_single(s, k):
-    """Return the largest eigenvalue of all blocks of k features."""
-    t = all_supports(len(s), k)
-    return float(np.linalg.eigvalsh(s[t[:, :, None], t[:, None, :]])[:, -1].max())
-
-
-def best_in_turn(s, k, r, orthogonal):
-    """Return the best of all tuples of supports, each column the best beside those before it: a feasible value."""
-    t = all_supports(len(s), k)
-    best = 0.0
-
-    def longer(w, value):
-        nonlocal best
-        gains, weights = Beside(s, orthonormal_basis(w), orthogonal).refit(t)
-        if w.shape[1] + 1 == r:
-            best = max(best, value + float(gains.max()))
-            return
-        for support, gain, x in zip(t, gains, weights, strict=True):
-            if np.isfinite(gain):
-                column = np.zeros((len(s), 1))
-                column[support, 0] = x
-                longer(np.hstack([w, column]), value + float(gain))
-
-    longer(np.zeros((len(s), 0)), 0.0)
-    return best
-
-
-def in_turn(s, k, orthogonal):
-    """Return columns found one after another: some feasible point."""
-    w = np.zeros((len(s), 0))
-    for kj in k:
-        found = best_columns(Beside(s, orthonormal_basis(w), orthogonal), kj, Tuning(climbs=1))
-        column = np.zeros((len(s), 1))
-        if found:
-            column[found[0].support, 0] = found[0].weights
-        w = np.hstack([w, column])
-    return Fit(w, captured(s, w))
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_one_component_is_the_best_of_all_supports_and_no_bound_is_below_it(seed):
-    rng = np.random.default_rng(seed)
-    for _ in range(140):
-        d = int(rng.integers(2, 11))
-        s, k = random_matrix(rng, d), int(rng.integers(1, d + 1))
-        best = best_single(s, k)
-        fit = best_loadings(s, (k,), orthogonal=True, tuning=Tuning())
-        assert fit.variance == pytest.approx(best, rel=1e-9, abs=1e-9)
-        assert np.count_nonzero(fit.w) <= k
-        bounded = bound_loadings(s, fit, (k,), orthogonal=True, seconds=0.01)
-        assert bounded.bound >= best * (1 - 1e-9)
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("orthogonal", [True, False])
-def test_no_bound_for_several_components_is_below_what_some_reach(orthogonal, seed):
-    rng = np.random.default_rng([seed, orthogonal])
-    for number in range(55):
-        d, r = (int(rng.integers(3, 8)), 2) if number % 5 else (int(rng.integers(4, 6)), 3)
-        s, k = random_matrix(rng, d), int(rng.integers(1, 4 if r == 2 else 3))
-        reached = best_in_turn(s, k, r, orthogonal)
-        fit = in_turn(s, (k,) * r, orthogonal)
-        for seconds in (0.0, 0.01):
-            assert bound_loadings(s, fit, (k,) * r, orthogonal=orthogonal, seconds=seconds).bound >= reached * (
-                1 - 1e-9
-            )
-
-
 @pytest.mark.parametrize("orthogonal", [True, False])
 def test_two_components_are_as_good_as_the_best_pair_of_supports(orthogonal):
     rng = np.random.default_rng(int(orthogonal))
-    for _ in range(25):
+    for _ in range(15):
         s, k = random_matrix(rng, 6), int(rng.integers(1, 4))
-        reached = best_in_turn(s, k, 2, orthogonal)
+        reached = best_in_turn(s, (k, k), orthogonal=orthogonal)
         fit = best_loadings(s, (k, k), orthogonal=orthogonal, tuning=Tuning())
         assert fit.variance >= reached * (1 - 1e-3)
         assert np.allclose(np.linalg.norm(fit.w, axis=0), 1.0)
@@ -131,7 +59,7 @@ def test_a_feature_that_two_columns_want_goes_to_the_one_where_both_gain():
     x = np.hstack([*parts, shared])
     s = x.T @ x
     fit = best_loadings(s, (4, 4), orthogonal=True, tuning=Tuning())
-    assert fit.variance >= best_in_turn(s, 4, 2, True) * (1 - 1e-9)
+    assert fit.variance >= best_in_turn(s, (4, 4), orthogonal=True) * (1 - 1e-9)
 
 
 def test_row_bounds_hold_for_the_feature_of_largest_weight():
@@ -299,14 +227,3 @@ def test_backward_elimination_leaves_nothing_to_eliminate():
         if alike.variance >= target:
             assert np.count_nonzero(fit.w) <= np.count_nonzero(alike.w)
             break
-
-
-def test_a_proof_ends_in_time():
-    rng = np.random.default_rng(8)
-    x = rng.standard_normal((100, 60))
-    s = x.T @ x
-    fit = best_loadings(s, (12,), orthogonal=True, tuning=Tuning())
-    began = time.monotonic()
-    bounded = bound_loadings(s, fit, (12,), orthogonal=True, seconds=0.2)
-    assert time.monotonic() - began < 5.0
-    assert bounded.bound > fit.variance

@@ -20,7 +20,9 @@ from fedspca.linalg.cardinality.bounds import (
     tightened,
 )
 from fedspca.linalg.cardinality.branch import Proof, prove
+from fedspca.linalg.cardinality.chains import Sets, none_listed
 from fedspca.linalg.cardinality.column import best_columns, row_bounds
+from fedspca.linalg.cardinality.packings import columns_bound, shared_bound
 from fedspca.linalg.cardinality.polish import Fit, orthonormal_basis
 from fedspca.linalg.cardinality.tuning import ProofTuning, Tuning
 
@@ -63,7 +65,8 @@ def bound_loadings(
 ) -> BoundedFit:
     """Bound the variance that any loadings with at most ``k_j`` non-zeros capture.
 
-    Bounds by rows first, then a line search over rho, first-order steps on U, and branch and bound for one component.
+    Bounds by rows first, then a line search over rho. For one component branch and bound and first-order steps on U
+    follow; for several, lists of all supports that can be part of a better solution, then first-order steps.
     A step is left out if an earlier one proved the loadings optimal, or if it would take more than ``seconds``.
     """
     d = len(s)
@@ -130,39 +133,67 @@ def _several(
     orthogonal; or two of them share a feature, and then all together use at most ``sum_j k_j - 1`` features. The larger
     of the two bounds always holds.
     """
-    r, m, fit = len(k), sum(k), found.fit
-    soon = deadline if orthogonal else _within(deadline, 0.5)
-    bound = _together(s, fit, r, orthogonal_mass(k), soon, by_one=lambda: _one_by_one(s, k, soon, progress))
-    if not orthogonal:
-        shared = _together(s, fit, r, projection_mass(min(m - 1, len(s)), r), deadline)
-        bound = shared if m > len(s) else max(bound, shared)
+    fit = found.fit
+    if orthogonal:
+        single = _single_bound(s, max(k), _within(deadline, _TUNING.single), progress)
+        bound = _apart(s, fit, k, single, deadline, orthogonal=True)[0]
+    elif sum(k) > len(s):  # too few features for disjoint supports that are all full
+        bound = _together(s, fit, len(k), projection_mass(len(s), len(k)), deadline)
+    else:
+        bound = _overlapping(s, fit, k, deadline, progress)
     return BoundedFit(fit, max(min(found.bound, bound), fit.variance))
 
 
+def _overlapping(s: Array, fit: Fit, k: Counts, deadline: float, progress: Progress) -> float:
+    """A bound for loadings that may share features, if there are features enough for all."""
+    r, widest = len(k), max(k)
+    single = _single_bound(s, widest, _within(deadline, _TUNING.single), progress)
+    apart, listed = _apart(s, fit, k, single, _within(deadline, _TUNING.apart), orthogonal=False)
+
+    def by_lists() -> float:
+        if r > 3 or r * widest > len(s):
+            return math.inf
+        until = _within(deadline, _TUNING.lists)
+        return shared_bound(s, widest, r, max(fit.variance, apart), single, listed, until)
+
+    return max(apart, _together(s, fit, r, projection_mass(sum(k) - 1, r), deadline, by_lists))
+
+
+def _apart(s: Array, fit: Fit, k: Counts, single: float, deadline: float, *, orthogonal: bool) -> tuple[float, Sets]:
+    """A bound for loadings that are orthogonal, or have disjoint supports; and the supports that were listed for it."""
+    r, widest = len(k), max(k)
+    listed = none_listed(widest, single)
+
+    def by_lists() -> float:
+        nonlocal listed
+        if not orthogonal and r * widest > len(s):
+            return r * single
+        until = _within(deadline, _TUNING.lists)
+        bound, listed = columns_bound(s, widest, r, fit.variance, single, until, orthogonal=orthogonal)
+        return bound
+
+    return _together(s, fit, r, orthogonal_mass(k), deadline, by_lists), listed
+
+
 def _together(
-    s: Array, fit: Fit, r: int, mass: float, deadline: float, by_one: Callable[[], float] = lambda: math.inf
+    s: Array, fit: Fit, r: int, mass: float, deadline: float, by_lists: Callable[[], float] = lambda: math.inf
 ) -> float:
-    """A bound for r components with this off-diagonal mass. ``by_one`` gives another one, a sum of single bounds."""
+    """A bound for r components with this off-diagonal mass. ``by_lists`` gives another one, from lists of supports."""
     enough = fit.variance * (1.0 + 1e-9)
     dual = line_search(s, r, mass)
     bound = dual.bound
     if bound > enough:
-        bound = min(bound, by_one())
+        bound = min(bound, by_lists())
     if bound > enough:
         basis = orthonormal_basis(fit.w)
         bound = min(bound, tightened(s, r, mass, dual, basis @ basis.T, enough, deadline).bound)
     return bound
 
 
-def _one_by_one(s: Array, k: Counts, deadline: float, progress: Progress) -> float:
-    """The sum over the components of the upper bound for each component alone."""
-    total = 0.0
-    soon = _within(deadline, _TUNING.dual)
-    alone = Beside(s, np.zeros((len(s), 0)), orthogonal=True)
-    for size in sorted(set(k)):
-        column = best_columns(alone, size, Tuning())[0]
-        total += k.count(size) * _proved_column(s, column, size, math.inf, soon, progress).bound
-    return total
+def _single_bound(s: Array, k: int, deadline: float, progress: Progress) -> float:
+    """What no single column of k non-zeros exceeds."""
+    column = best_columns(Beside(s, np.zeros((len(s), 0)), orthogonal=True), k, Tuning())[0]
+    return _proved_column(s, column, k, math.inf, deadline, progress).bound
 
 
 def _heads(s: Array, k: int, dual: Dual) -> Array:

@@ -150,6 +150,12 @@ class ProofTuning:
         solved in this time.
     dual : float
         Share of the remaining time for the first-order steps, if branch and bound follows them.
+    single : float
+        Share of the time for one component alone, if there are several.
+    apart : float
+        Share of the remaining time for loadings that share no feature, if they may.
+    lists : float
+        Share of the remaining time for lists of supports, before first-order steps.
     line_search : int
         Eigenproblems of a line search over rho; with 14 the ends of the bracket have a ratio of 1e-3.
     climb : Tuning
@@ -158,5 +164,8 @@ class ProofTuning:
 
     a_try: float = 0.2
     dual: float = 0.4
+    single: float = 0.2
+    apart: float = 0.4
+    lists: float = 0.8
     line_search: int = 14
     climb: Tuning = field(default_factory=lambda: Tuning(steps=3, swaps=8))
