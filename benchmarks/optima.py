@@ -88,7 +88,7 @@ def main(data: str | None = None, names: tuple[str, ...] = ()) -> None:
     if unknown := [name for name in names if name not in every]:
         raise SystemExit(f"There is no matrix {', '.join(unknown)}; there are {', '.join(every)}.")
     for name in names or tuple(every):
-        keep(name, whole(*every[name]))
+        whole(*every[name])
     print(told(*_recorded(every)), flush=True)
 
 
@@ -97,28 +97,39 @@ def key(name: str) -> str:
     return name.replace(", ", "-").replace(" ", "-")
 
 
-def whole(name: str, s: Array) -> dict[str, Any]:
-    """Measure all cases of one matrix."""
-    cases, penalties = [], []
+def whole(name: str, s: Array) -> None:
+    """Measure all cases of one matrix; each is kept at once, so that a run that is stopped leaves what it measured."""
+    found: dict[str, Any] = {"cases": [], "penalties": [], "complete": False}
     for r, k, orthogonal in settings(len(s)):
-        cases.append(measured(name, s, r, k, orthogonal=orthogonal))
-        print(_line(cases[-1]), flush=True)
+        found["cases"].append(measured(name, s, r, k, orthogonal=orthogonal))
+        print(_line(found["cases"][-1]), flush=True)
+        keep(key(name), found)
     for r, share in product((1, 2, 3), (0.15, 0.4)):
-        penalties.append(penalised(name, s, r, 2.0 * share * float(s.diagonal().max())))
-        print(_penalty_row(penalties[-1]).strip("| ").replace(" | ", "  "), flush=True)
-    return {"cases": cases, "penalties": penalties}
+        found["penalties"].append(penalised(name, s, r, 2.0 * share * float(s.diagonal().max())))
+        print(_penalty_row(found["penalties"][-1]).strip("| ").replace(" | ", "  "), flush=True)
+    keep(key(name), found | {"complete": True})
 
 
 def keep(name: str, found: dict[str, Any]) -> None:
     """Put one matrix's cases with those of the others, and write the page."""
-    record = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
+    record = _record()
     record[name] = found
     MEASURED.write_text(json.dumps(record, indent=0) + "\n", encoding="utf-8")
     PAGE.write_text(page(*_recorded(dict.fromkeys(map(key, NAMES)) | record)), encoding="utf-8")
 
 
+def _record() -> dict[str, Any]:
+    return dict(json.loads(MEASURED.read_text(encoding="utf-8"))) if MEASURED.exists() else {}
+
+
+def unfinished() -> list[str]:
+    """Return the matrices that were not measured, or not to the end."""
+    record = _record()
+    return [name for name in map(key, NAMES) if not record.get(name, {}).get("complete")]
+
+
 def _recorded(order: dict[str, Any]) -> tuple[list[Case], list[Penalty]]:
-    record = json.loads(MEASURED.read_text(encoding="utf-8"))
+    record = _record()
     parts = [record[name] for name in order if name in record]
     return [Case(*row) for part in parts for row in part["cases"]], [
         Penalty(*row) for part in parts for row in part["penalties"]
@@ -144,8 +155,8 @@ def matrices(data: str | None) -> Iterator[tuple[str, Array]]:
 
 def settings(d: int) -> Iterator[tuple[int, int, bool]]:
     """Yield components, non-zeros and whether loadings are orthogonal."""
-    yield from ((1, k, True) for k in range(2, min(20, d - 1) + 1))
     yield from ((r, k, orthogonal) for r, k, orthogonal in product((2, 3), (5,), (True, False)) if k < d)
+    yield from ((1, k, True) for k in range(2, min(20, d - 1) + 1))
 
 
 def measured(name: str, s: Array, r: int, k: int, *, orthogonal: bool) -> Case:
@@ -186,6 +197,7 @@ def page(cases: list[Case], penalties: list[Penalty]) -> str:
         "feature, then every swap; for more the best of 500 random starts, each by updates of single columns, the best",
         "by every swap. `bound` says how much better anything can be at most. Times are CPU seconds of one thread.",
         "",
+        *([f"Not measured to the end: {', '.join(unfinished())}.", ""] if unfinished() else []),
         *told(cases, penalties).splitlines(),
         "",
         head,

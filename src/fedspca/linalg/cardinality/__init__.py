@@ -12,5 +12,8 @@ code here uses S only. It does not depend on how S was computed.
 ``fewest``              the fewest non-zeros that keep a share of the variance
 ``bounds``              what no sparse loadings can exceed
 ``branch``              branch and bound for one column, until proved or out of time
+``chains``              all sets of features on which some directions capture more than a level
+``packings``            bounds for several columns, from lists of supports
+``proof``               which of these bounds are computed, the cheapest first
 ======================  ==========================================================================
 """
