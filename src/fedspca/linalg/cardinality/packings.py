@@ -88,7 +88,7 @@ def orthogonal_pairs(s: Array, listed: Sets, above: float, deadline: float) -> A
     return pairs
 
 
-def disjoint_pairs(s: Array, listed: Sets, above: float, deadline: float) -> Array:  # noqa: ARG001
+def disjoint_pairs(s: Array, listed: Sets, above: float, _deadline: float) -> Array:
     """What two columns on each two listed supports capture; minus infinity if the supports share a feature."""
     pairs = np.add.outer(listed.values, listed.values)
     return np.asarray(np.where((_shared(listed, len(s)) > 0) | (pairs <= above), -math.inf, pairs))
