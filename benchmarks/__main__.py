@@ -3,6 +3,7 @@
 `python -m benchmarks optima --data FOLDER` takes the covariances of a folder along, `python -m benchmarks optima wine
 spikes` measures these matrices only, and `python -m benchmarks folds coverage easy` runs one part of the benchmark of
 folds.
+`python -m benchmarks page` measures nothing, and writes the page again from the figures that are there.
 
 What is measured goes into docs/performance.json, part by part, and docs/performance.md shows all that is in it.
 Of one machine and of the modes, some workloads may be measured again alone; any other part of which only some is run is
@@ -48,6 +49,9 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[:1] == ["folds"]:
         import_module("benchmarks.folds").main(*arguments[1:])
+        return 0
+    if arguments == ["page"]:
+        report.rewrite()
         return 0
     names = [name for name in KNOWN if name in arguments] or [*MEASURED, *PRINTED]
     only = tuple(argument for argument in arguments if argument not in KNOWN)

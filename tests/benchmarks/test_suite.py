@@ -79,13 +79,15 @@ def test_bars_fail_where_a_peer_is_better():
     peers = {"SparsePCA cd": {"cpu_ratio": 30.0, "explained": 0.4}, "GPower": {"cpu_ratio": 3.0, "explained": 0.45}}
     rows = {"ExactSPCA": ours, "ExactSPCA overlapping": ours, **peers}
     assert all(bar.holds for bar in _bars(WORK, rows))
-    better = {**rows, "GPower": {"cpu_ratio": 1.0, "explained": 0.51}, "SparsePCA cd": {"failed": "none in 40 s"}}
+    better = {**rows, "GPower": {"cpu_ratio": 0.1, "explained": 0.51}, "SparsePCA cd": {"failed": "none in 40 s"}}
     failing = [bar.what for bar in _bars(WORK, better) if not bar.holds]
     assert failing == [
         "explained variance at least the best peer's to 1e-3",
-        "ExactSPCA below every sparse peer",
-        "ExactSPCA overlapping below every sparse peer",
+        "ExactSPCA at most 10 × the cheapest sparse peer that is right here",
+        "ExactSPCA overlapping at most 10 × the cheapest sparse peer that is right here",
     ]
+    wrong = {**rows, "GPower": {"cpu_ratio": 0.1, "explained": 0.45}}  # fast, and not right
+    assert all(bar.holds for bar in _bars(WORK, wrong))
     assert str(Bar("here", "is so", "1", False)).startswith("FAIL")
 
 
