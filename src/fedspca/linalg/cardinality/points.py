@@ -54,9 +54,9 @@ class Points(NamedTuple):
         order = np.argsort(-self.variances, kind="stable")
         keys = _sets(self.w)[order]
         order = order[np.sort(np.unique(keys, return_index=True)[1])]
+        order = order[np.isfinite(self.variances[order])]
         value = self.variances[order]
-        order = order[np.isfinite(value)]
-        apart = value[1 : len(order)] < value[: len(order) - 1] * (1.0 - TIE)
+        apart = value[1:] < value[:-1] * (1.0 - TIE)
         if not apart.all():
             group = np.concatenate([[0], np.cumsum(apart)]).tolist()
             named = [_features(self.w[at]) for at in order]
