@@ -88,7 +88,7 @@ def test_sites_in_one_process_draw_the_shared_directions_once(wdbc, monkeypatch)
 
     monkeypatch.setattr(queries.np.random, "default_rng", counted)
     ExactSPCA(2, n_nonzero=10, random_state=5).fit(wdbc, sites=np.arange(len(wdbc)) % 10)
-    counts = {seed: drawn.count(seed) for seed in drawn if isinstance(seed, int)}
+    counts = {seed: drawn.count(seed) for seed in drawn if isinstance(seed, int) and seed}  # the search itself has 0
     assert max(counts.values()) <= 2  # by the coordinator, before it asks and while it does
 
 
