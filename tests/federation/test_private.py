@@ -83,7 +83,7 @@ def test_without_noise_the_release_is_the_pooled_covariance(monkeypatch):
     assert np.allclose(product, a.T @ (a @ q), rtol=1e-4, atol=1e-2)
     squares = federation.sum(Query("deviations", {"mean": mean}))["squares"]
     total = (((rows - mean) / np.linspace(1, 2, D)) ** 2).sum()
-    assert np.allclose(squares / np.linspace(1, 2, D) ** 2, total / D, rtol=1e-3)  # as stated, times what meets the total
+    assert np.allclose(squares / np.linspace(1, 2, D) ** 2, total / D, rtol=1e-3)  # as stated, times one factor
     basis = np.linalg.qr(q)[0]
     errors = federation.sum(Query("row_errors", {**arrays, "directions": basis}))
     assert np.isclose(errors.number("errors"), np.sum((a - a @ basis @ basis.T) ** 2), rtol=1e-3)

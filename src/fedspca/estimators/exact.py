@@ -333,10 +333,10 @@ class ExactSPCA(FederatedSparsePCA):
 
         Examples
         --------
-        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.datasets import load_breast_cancer
         >>> from fedspca import ExactSPCA
-        >>> rows = load_digits().data
-        >>> pca = ExactSPCA(2, n_nonzero=8, search="products").fit(rows[:1500])
+        >>> rows = load_breast_cancer().data
+        >>> pca = ExactSPCA(2, n_nonzero=8, scale=True, search="products").fit(rows[:400])
         >>> before = pca.n_rounds_
         >>> pca.update(rows).n_rounds_ < before
         True
