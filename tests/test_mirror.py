@@ -87,7 +87,6 @@ ELSEWHERE = {
     "study/bundle.py": ("study/test_verify.py", "what is written there is checked there"),
     "study/earlier.py": ("attacks/test_two_studies.py", "what two studies tell together is attacked as a whole"),
     "study/log_words.py": ("cli/test_study.py", "what the log says, as the command shows it"),
-    "study/words.py": ("cli/test_study.py", "what the commands say of a study"),
 }
 
 

@@ -172,7 +172,7 @@ class TestCommands:
 @pytest.mark.parametrize(
     ("arrays", "words", "figures"),
     [
-        ({"vector": [66], "key": [32], "shares": [3, 76]}, "66 masked numbers, keys of the masks (99 bytes)", True),
+        ({"vector": [66], "key": [32], "shares": [3, 76]}, "66 masked words, keys of the masks (99 bytes)", True),
         ({"product": [6, 2]}, "product 6×2 (99 bytes)", True),
         ({"shares": [3, 16]}, "keys of the masks (99 bytes)", False),
         ({"approval": [207]}, "the signed approval (99 bytes)", False),

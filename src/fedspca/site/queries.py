@@ -492,7 +492,7 @@ _QUERIES: Mapping[str, Question] = {
     ),
     "deviations": Question(
         deviations,
-        "for each feature the sum of squared deviations from the joint mean",
+        "for each feature the sum of deviations from the joint mean, and of their squares",
         terms={"offsets": ("d",), "squares": ("d",)},
         arrays={"mean": ("d",)},
         additive=True,
@@ -516,7 +516,7 @@ _QUERIES: Mapping[str, Question] = {
     ),
     "residuals": Question(
         residuals,
-        "for each feature the sum of squares of what the covariates leave",
+        "for each feature the sum, and the sum of squares, of what the covariates leave",
         terms={"offsets": ("d",), "squares": ("d",)},
         arrays={"mean": ("d",), **ADJUSTMENT},
     ),
@@ -689,7 +689,7 @@ _QUERIES: Mapping[str, Question] = {
     ),
     "private_lengths": Question(
         private_lengths,
-        "how many rows there are of which length, with noise that hides any one row",
+        "how many rows lie how far from the stated centre, with noise that hides any one row",
         terms={"counts": ("k",)},
         arrays={**STATED, "edges": ("k",)},
         scalars=NOISE,

@@ -32,5 +32,5 @@ def _in_words(name: str, shape: list[int]) -> str:
     if name in SIGNED:
         return "the signed approval"
     if name == MASKED:
-        return f"{size} masked numbers"
+        return f"{size} masked words"
     return f"the loadings, computed here from the sums, {size}" if name == LOADINGS else f"{name} {size}"

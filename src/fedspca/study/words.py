@@ -1,6 +1,7 @@
 """An agreement in plain words: what a site will be asked, what leaves the machine, how often, and who sees it."""
 
 from collections.abc import Mapping
+from math import exp
 from typing import Any
 
 from fedspca.door.agreement import Agreement, roster_phrase
@@ -12,32 +13,51 @@ from fedspca.study.progress import expected_questions
 from fedspca.study.settings import CONSENSUS, ODD_UNITS
 
 DROPOUT = {
-    "wait": "If a site is lost, the study waits for it.",
-    "abort": "If a site is lost, the study stops.",
+    "wait": "If a site no longer answers, the study waits for it.",
+    "abort": "If a site no longer answers, the study stops.",
     "continue": (
-        "If a site is lost, the study goes on without it. Without masks the coordinator sees each site's terms anyway; "
-        "under masks only releases with noise go on, since the difference of two exact sums would be one site's own."
+        "If a site no longer answers, the study goes on without it. Without masks the coordinator sees each site's "
+        "terms anyway; under masks only releases with noise go on, since the difference of two exact sums would be one "
+        "site's own."
     ),
 }
 NAMED = 12  # features that are named; the agreement has them all
 NO_ROW = "No row leaves this machine. What leaves is a term of a sum over all sites, in answer to these questions:"
 MASKED = (
     "Masked: this site's terms are hidden under random masks that cancel in the sum. The coordinator, whoever runs its "
-    "machine, and the other sites see the sum over all sites, and no term of this site alone. But another site can "
-    "subtract its own terms: what is left is the sum over {others} sites, this one among them. The coordinator keeps "
-    "the sums, and can hand them on so that others can check the study (the folder bundle)."
+    "machine, and the other sites see the sum over {summed}, and no term of this site alone. But another site can "
+    "subtract its own terms: what is left is the sum over {others} sites, this one among them. Sites that work "
+    "together can tell more: all others together have this site's own terms. The coordinator keeps the sums, and can "
+    "hand them on so that others can check the study (the folder bundle)."
+)
+IN_THE_LOG = (
+    "The log counts masked words of 8 bytes, which are more than the numbers above: a masked number takes up to eight, "
+    "and a few more let the sites check the sum."
 )
 NOT_MASKED = (
     "NOT masked: the coordinator sees this site's own terms. From enough of them it can work out this site's "
-    "covariance matrix exactly, and from that much about the rows of a small site."
+    "covariance matrix exactly, and from that much about the rows of a small site. It can keep them, and hand them on. "
+    "The other sites do not get them; from the questions they can work out much of the covariance over all sites."
+)
+NOT_MASKED_NOISED = (
+    "NOT masked: the coordinator sees this site's own terms, each with noise. It can keep them, and hand them on."
 )
 RESULT = (
-    "The result is the weights of the components and, over the rows of all sites together, the mean and the spread of "
-    "each feature. The coordinator has it and may publish it."
+    "The result is the weights of the components and, over the rows of all sites together, how many there are, how "
+    "much of their variance the components explain, and the mean and the spread of each feature. It names the sites. "
+    "The coordinator has it and may publish it."
+)
+WITHDRAW = (
+    "You can withdraw the approval at any time. The site then answers nothing more of this study; what has left before "
+    "cannot be called back."
 )
 BESIDE = (
     "Besides the terms, the coordinator gets: this site's name and public keys, the names of its features, the signed "
     "approval, the reason if the site refuses a question, the release of fedspca, and a seal of this site's log."
+)
+BESIDE_MASKS = (
+    "Under masks it also gets the public keys and shares of the masks and, at the end, a signed statement of the sums "
+    "that this site saw and of the components that it computed from them."
 )
 BUT_CONSENSUS = (
     "BUT the solver is a consensus method. Its sums over hundreds of rounds tell the coordinator this site's OWN "
@@ -112,7 +132,7 @@ def in_sections(agreement: Agreement, site: str) -> list[tuple[str, list[str]]]:
         ("What is computed", [_what(agreement), *preparation_in_words(agreement.fit), *_update(agreement)]),
         (
             "Who takes part",
-            [f"Sites: {site} (this one), {', '.join(others)}. A sum is over at least {agreement.min_sites} of them."],
+            [f"Sites: {site} (this one), {', '.join(others)}. {_summed(agreement)}"],
         ),
         (
             "What leaves this machine",
@@ -121,11 +141,12 @@ def in_sections(agreement: Agreement, site: str) -> list[tuple[str, list[str]]]:
                 *(f"  - {name}: {QUERIES[name].releases}." for name in agreement.questions),
                 _symbols(agreement),
                 BESIDE,
+                *([BESIDE_MASKS] if agreement.masked else []),
             ],
         ),
-        ("How often", [_how_often(agreement), *_by_fold(agreement)]),
+        ("How often", [_how_often(agreement), *_by_fold(agreement), WITHDRAW]),
         ("Who sees it", [*_masks(agreement), _noise(agreement)]),
-        ("What comes of it", [RESULT]),
+        ("What comes of it", [f"{RESULT} Each site works it out too." if agreement.masked else RESULT]),
         ("If a site is lost", [DROPOUT[agreement.on_dropout]]),
         (
             "Keys to compare",
@@ -143,10 +164,7 @@ def _in_short(agreement: Agreement) -> list[str]:
     many = len(agreement.features)
     names = ", ".join(agreement.features[:NAMED]) + (f" and {many - NAMED} more" if many > NAMED else "")
     if agreement.masked:
-        seen = (
-            f"They are hidden by masks: the coordinator and the other sites see totals over {len(agreement.sites)} "
-            "sites only."
-        )
+        seen = f"They are hidden by masks: the coordinator and the other sites see totals over {_over(agreement)} only."
     else:
         seen = "They are not hidden: the coordinator sees this site's own figures."
     told = f"The rows stay here. What leaves are figures over all rows of this site{_figures(agreement)}. {seen}"
@@ -158,17 +176,35 @@ def _figures(agreement: Agreement) -> str:
     d = len(agreement.features)
     if agreement.privacy is not None:
         return (
-            f", with random noise that hides any one row (ε = {agreement.privacy['epsilon']:g}): how many there are, "
-            "how long they are, and how the features vary together"
+            f", with random noise against finding any one row (ε = {agreement.privacy['epsilon']:g}; how much that "
+            "hides is said below): how many there are, each feature's mean, how far the rows lie from a stated centre, "
+            "and how the features vary together"
         )
     pairs = f" ({d * (d + 1) // 2:,} numbers for {d:,} features)" if GRAM in agreement.questions else ""
     beside = ", how the features go with the covariates" if agreement.fit.get("adjust") else ""
     steps = ", steps towards the components" if agreement.fit.get("solver") in CONSENSUS else ""
-    units = ", which features may have another unit here" if ODD_UNITS in agreement.questions else ""
+    units = ", whether each feature seems to have another unit here" if ODD_UNITS in agreement.questions else ""
     return (
         f": how many there are, each feature's sum and spread, how every two features vary together{pairs}{beside}"
         f"{steps}{units}, and how far the rows lie from the components (two numbers)"
     )
+
+
+def _exact(agreement: Agreement) -> bool:
+    """Return whether sums are masked and without noise: then each is over all sites."""
+    return agreement.masked and agreement.privacy is None
+
+
+def _summed(agreement: Agreement) -> str:
+    if _exact(agreement):
+        return "Every sum is over all of them."
+    return f"A sum is over at least {agreement.min_sites} of them."
+
+
+def _over(agreement: Agreement) -> str:
+    if _exact(agreement) or agreement.min_sites == len(agreement.sites):
+        return f"all {len(agreement.sites)} sites"
+    return f"at least {agreement.min_sites} of {len(agreement.sites)} sites"
 
 
 def _symbols(agreement: Agreement) -> str:
@@ -223,13 +259,23 @@ def _by_fold(agreement: Agreement) -> list[str]:
 
 def _masks(agreement: Agreement) -> list[str]:
     if not agreement.masked:
-        return [NOT_MASKED]
-    masked = MASKED.format(others=len(agreement.sites) - 1)
-    return [masked, BUT_CONSENSUS] if agreement.consensus_under_masks else [masked]
+        return [NOT_MASKED if agreement.privacy is None else NOT_MASKED_NOISED]
+    least = len(agreement.sites) if _exact(agreement) else agreement.min_sites
+    others = f"{least - 1}" if least == len(agreement.sites) else f"at least {least - 1}"
+    summed = "all sites" if least == len(agreement.sites) else _over(agreement)
+    masked = MASKED.format(summed=summed, others=others)
+    return [masked, *([BUT_CONSENSUS] if agreement.consensus_under_masks else []), IN_THE_LOG]
 
 
 def _noise(agreement: Agreement) -> str:
     if agreement.privacy is None:
-        return "No noise is added: the sums are exact, and what they tell of rows is not bounded."
+        return (
+            "No noise is added: the sums are exact, and what they tell of rows is not bounded. The fewer the rows, the "
+            "more they tell of each."
+        )
     about = ", ".join(f"{name} = {value}" for name, value in agreement.privacy.items())
-    return f"Differentially private for each row: {about}."
+    right = 100 / (1 + exp(-float(agreement.privacy["epsilon"])))
+    return (
+        f"Differentially private for each row: {about}. With this ε, someone who would have guessed at even odds "
+        f"whether a row is in the data guesses right at best {right:.4g} times in 100. 50 would be chance."
+    )

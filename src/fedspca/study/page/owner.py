@@ -14,6 +14,8 @@ from fedspca.study.owner import SiteFolder
 from fedspca.study.words import WHY_THE_PHRASE, in_sections
 
 SHOWN = 100  # lines of the log
+NOT_APPROVED = "You have not approved this study. The site answers none of its questions. To refuse, leave it so."
+WITHDRAWN = "Withdrawn. This site answers nothing more of this study. What has left before cannot be called back."
 
 
 class OwnerPage:
@@ -51,7 +53,7 @@ class OwnerPage:
         agreement = self._folder.latest()
         if action == "withdraw":
             self._folder.store.withdraw(agreement)
-            return "Withdrawn. This site answers nothing more of this study."
+            return WITHDRAWN
         if action != "approve":
             raise ValueError(f"There is no action {action!r}.")
         self._check(agreement, given)
@@ -101,7 +103,7 @@ class OwnerPage:
             said = tag("p", "You have approved this study. The site answers its questions.", class_="good")
             button = tag("button", "Withdraw the approval", class_="second", id="withdraw")
             return join(_heading("Your decision"), against, said, tag("form", button, data_action="withdraw"))
-        said = tag("p", "You have not approved this study. The site answers nothing.", class_="warn")
+        said = tag("p", NOT_APPROVED, class_="warn")
         return join(_heading("Your decision"), against, said, _form(agreement, even_so=bool(together)))
 
     def _ledger(self) -> Markup:
