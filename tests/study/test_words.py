@@ -38,6 +38,10 @@ NOISE = {"epsilon": 1.0, "delta": 1e-6}
         ({"privacy": NOISE}, ("guesses right at best 73.11 times in 100",)),
         ({"masked": False}, ("A sum is over at least 3 of them", "covariance matrix exactly", "hand them on")),
         ({"masked": False, "privacy": NOISE}, ("own terms, each with noise",)),
+        (
+            {"fit": {"components": 1, "nonzero": 2, "solver": "exact", "folds": 4}},
+            ("figures over each of 4 parts of the rows", "(3 numbers a part for 2 features)"),
+        ),
     ],
 )
 def test_it_says_over_whom_sums_are_and_who_sees_them(given, expected):

@@ -276,7 +276,7 @@ def _compare_phrase(heard: str, phrase: str) -> None:
 
 def _withdraw(folder: "SiteFolder", beginning: str | None) -> None:
     """Take approvals back: all of them, whatever was proposed since, or those whose hash begins so."""
-    approved = [study for study in folder.store.studies() if folder.store.approved(study.hash) is not None]
+    approved = folder.approvals()
     chosen = [study for study in approved if study.hash.startswith(beginning or "")]
     if beginning is not None and not chosen:
         raise ValueError(f"No study whose hash begins with {beginning} is approved.")

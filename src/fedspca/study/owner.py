@@ -300,6 +300,10 @@ class SiteFolder:
         coordinator = self.invitation.coordinator
         return [study for study in self.store.studies() if study.coordinator == coordinator]
 
+    def approvals(self) -> list[Agreement]:
+        """Return all agreements that the site answers: approved and not withdrawn, whatever was proposed since."""
+        return [study for study in self.store.studies() if self.store.approved(study.hash) is not None]
+
     def latest(self) -> Agreement:
         """Return the agreement that was proposed last."""
         studies = self.proposed()

@@ -27,8 +27,9 @@ MASKED = (
     "Masked: this site's terms are hidden under random masks that cancel in the sum. The coordinator, whoever runs its "
     "machine, and the other sites see the sum over {summed}, and no term of this site alone. But another site can "
     "subtract its own terms: what is left is the sum over {others} sites, this one among them. Sites that work "
-    "together can tell more: all others together have this site's own terms. The coordinator keeps the sums, and can "
-    "hand them on so that others can check the study (the folder bundle)."
+    "together with the coordinator can tell more: all others together, or more than two thirds of all sites, may have "
+    "this site's own terms. The coordinator keeps the sums, and can hand them on so that others can check the study "
+    "(the folder bundle)."
 )
 IN_THE_LOG = (
     "The log counts masked words of 8 bytes, which are more than the numbers above: a masked number takes up to eight, "
@@ -167,7 +168,8 @@ def _in_short(agreement: Agreement) -> list[str]:
         seen = f"They are hidden by masks: the coordinator and the other sites see totals over {_over(agreement)} only."
     else:
         seen = "They are not hidden: the coordinator sees this site's own figures."
-    told = f"The rows stay here. What leaves are figures over all rows of this site{_figures(agreement)}. {seen}"
+    rows = f"each of {agreement.folds} parts of the rows" if agreement.folds else "all rows"
+    told = f"The rows stay here. What leaves are figures over {rows} of this site{_figures(agreement)}. {seen}"
     return [told, f"The features: {names}."]
 
 
@@ -180,7 +182,8 @@ def _figures(agreement: Agreement) -> str:
             "hides is said below): how many there are, each feature's mean, how far the rows lie from a stated centre, "
             "and how the features vary together"
         )
-    pairs = f" ({d * (d + 1) // 2:,} numbers for {d:,} features)" if GRAM in agreement.questions else ""
+    parts = " a part" if agreement.folds else ""
+    pairs = f" ({d * (d + 1) // 2:,} numbers{parts} for {d:,} features)" if GRAM in agreement.questions else ""
     beside = ", how the features go with the covariates" if agreement.fit.get("adjust") else ""
     steps = ", steps towards the components" if agreement.fit.get("solver") in CONSENSUS else ""
     units = ", whether each feature seems to have another unit here" if ODD_UNITS in agreement.questions else ""
@@ -247,8 +250,8 @@ def _by_fold(agreement: Agreement) -> list[str]:
     if not agreement.folds:
         return []
     told = (
-        f"Sums are given by fold: this site deals its rows into {agreement.folds} folds at random, and answers once "
-        "for each. A sum is then over a part of the rows. A site that holds too few rows for this refuses."
+        f"Sums are given by fold: this site deals its rows into {agreement.folds} folds at random, and answers most "
+        "questions once for each. A sum is then over a part of the rows. A site that holds too few rows refuses."
     )
     noised = (
         "A row is in one fold, whichever other rows there are, and each fold has the noise of a whole answer: by fold, "

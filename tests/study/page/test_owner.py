@@ -1,5 +1,7 @@
 """What an owner reads and decides on the page."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("starlette")
@@ -45,6 +47,24 @@ def test_the_owner_approves_with_the_phrase_and_withdraws(north):
     assert "You have approved" in page.parts()["decision"]
     page.act("withdraw", {})
     assert site.store.approved(agreement.hash) is None
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_withdrawing_leaves_no_earlier_version_alive(north, again):
+    """A coordinator could propose another version, and after the withdrawal ask the first one's questions."""
+    page, site, agreement = north
+    page.act("approve", form(agreement))
+    later = replace(agreement, max_rounds=agreement.max_rounds + 1)
+    site.store.propose(later)
+    if again:
+        page.act("approve", form(later))
+    decision = page.parts()["decision"]
+    assert "still answers another version" in decision
+    assert agreement.hash in decision
+    assert 'id="withdraw"' in decision
+    assert page.act("withdraw", {}).startswith("Withdrawn. This site answers no study now")
+    assert site.approvals() == []
+    assert "still answers" not in page.parts()["decision"]
 
 
 @pytest.mark.parametrize(

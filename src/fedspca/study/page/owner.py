@@ -15,7 +15,11 @@ from fedspca.study.words import WHY_THE_PHRASE, in_sections
 
 SHOWN = 100  # lines of the log
 NOT_APPROVED = "You have not approved this study. The site answers none of its questions. To refuse, leave it so."
-WITHDRAWN = "Withdrawn. This site answers nothing more of this study. What has left before cannot be called back."
+WITHDRAWN = "Withdrawn. This site answers no study now. What has left before cannot be called back."
+OTHER = (
+    "The site still answers another version of this study, or another study, that you approved earlier: {name}, hash "
+    "{hash}. If it must not, withdraw."
+)
 
 
 class OwnerPage:
@@ -50,12 +54,13 @@ class OwnerPage:
 
     def act(self, action: str, given: Mapping[str, str]) -> str:
         """Approve the study that was shown, or take approvals back."""
-        agreement = self._folder.latest()
-        if action == "withdraw":
-            self._folder.store.withdraw(agreement)
+        if action == "withdraw":  # all of them: a coordinator may put an earlier version back, and ask that
+            for approved in self._folder.approvals():
+                self._folder.store.withdraw(approved)
             return WITHDRAWN
         if action != "approve":
             raise ValueError(f"There is no action {action!r}.")
+        agreement = self._folder.latest()
         self._check(agreement, given)
         self._folder.store.approve(agreement)
         return "Approved. The coordinator may now start the study."
@@ -93,18 +98,19 @@ class OwnerPage:
         return tag("p", how.trouble or how.told.capitalize(), class_="good" if how.connected else "bad")
 
     def _decision(self, agreement: Agreement) -> Markup:
-        approved = self._folder.store.approved(agreement.hash) is not None
+        approvals = {study.hash: study.study for study in self._folder.approvals()}
         found = objections(agreement, self._folder.policy, rows=self._rows, features=agreement.features)
         found += owners_objections(agreement, self._rows)
         together = self._together(agreement)
-        found += together
-        against = [tag("p", f"What speaks against it: {one}.", class_="bad") for one in found]
-        if approved:
+        against = [tag("p", f"What speaks against it: {one}.", class_="bad") for one in found + together]
+        if approvals.pop(agreement.hash, None) is not None:
             said = tag("p", "You have approved this study. The site answers its questions.", class_="good")
-            button = tag("button", "Withdraw the approval", class_="second", id="withdraw")
-            return join(_heading("Your decision"), against, said, tag("form", button, data_action="withdraw"))
-        said = tag("p", NOT_APPROVED, class_="warn")
-        return join(_heading("Your decision"), against, said, _form(agreement, even_so=bool(together)))
+            form = _withdrawal()
+        else:
+            said = tag("p", NOT_APPROVED, class_="warn")
+            form = join(_form(agreement, even_so=bool(together)), _withdrawal() if approvals else "")
+        others = [tag("p", OTHER.format(name=name, hash=study), class_="warn") for study, name in approvals.items()]
+        return join(_heading("Your decision"), against, said, others, form)
 
     def _ledger(self) -> Markup:
         about = self._folder.ledger().content()
@@ -129,6 +135,11 @@ class OwnerPage:
                 chain = f"THE LOG IS BROKEN. {error}"
             self._log = (size, lines, chain)
         return self._log[1], self._log[2]
+
+
+def _withdrawal() -> Markup:
+    button = tag("button", "Withdraw every approval", class_="second", id="withdraw")
+    return tag("form", button, data_action="withdraw")
 
 
 def _study(agreement: Agreement | None, site: str) -> Markup:

@@ -6,6 +6,8 @@ function tell(words, bad) {
   const said = document.getElementById("said");
   said.textContent = words;
   said.classList.toggle("bad", Boolean(bad));
+  clearTimeout(tell.later);
+  if (!bad) tell.later = setTimeout(() => { said.textContent = ""; }, 15000); // it would lie over what comes after
 }
 
 async function enter() {
