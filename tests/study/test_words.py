@@ -53,3 +53,5 @@ def test_what_leaves_at_the_end_is_told_before():
     assert "components that it computed from them" in told()
     assert "components that it computed from them" not in told(masked=False)
     assert "what has left before cannot be called back" in told()
+    assert "only the question that is due next" in told()
+    assert "only the question that is due next" not in told(masked=False)

@@ -52,9 +52,15 @@ WITHDRAW = (
     "You can withdraw the approval at any time. The site then answers nothing more of this study; what has left before "
     "cannot be called back."
 )
+DUE = (
+    "The coordinator cannot choose the questions freely: this site works the study out itself from the sums, and "
+    "answers only the question that is due next (unless replay is switched off in its policy.toml)."
+)
 BESIDE = (
-    "Besides the terms, the coordinator gets: this site's name and public keys, the names of its features, the signed "
-    "approval, the reason if the site refuses a question, the release of fedspca, and a seal of this site's log."
+    "Besides the terms, the coordinator gets: this site's name and public keys; in the reply to the invitation, the "
+    "names and types of all features of this site's file; whether you have approved, and the signed approval; the "
+    "reason if the site refuses a question; the release of fedspca; a seal of this site's log; when messages come, "
+    "and their sizes."
 )
 BESIDE_MASKS = (
     "Under masks it also gets the public keys and shares of the masks and, at the end, a signed statement of the sums "
@@ -145,7 +151,7 @@ def in_sections(agreement: Agreement, site: str) -> list[tuple[str, list[str]]]:
                 *([BESIDE_MASKS] if agreement.masked else []),
             ],
         ),
-        ("How often", [_how_often(agreement), *_by_fold(agreement), WITHDRAW]),
+        ("How often", [_how_often(agreement), *_due(agreement), *_by_fold(agreement), WITHDRAW]),
         ("Who sees it", [*_masks(agreement), _noise(agreement)]),
         ("What comes of it", [f"{RESULT} Each site works it out too." if agreement.masked else RESULT]),
         ("If a site is lost", [DROPOUT[agreement.on_dropout]]),
@@ -244,6 +250,10 @@ def _how_often(agreement: Agreement) -> str:
         f"{agreement.max_components} directions; over all runs, as many questions as max_rounds in this site's "
         "policy.toml. Every answer is in this site's log."
     )
+
+
+def _due(agreement: Agreement) -> list[str]:
+    return [DUE] if agreement.masked else []
 
 
 def _by_fold(agreement: Agreement) -> list[str]:
