@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from fedspca.federation.base import noise_in
 from fedspca.linalg.small import largest_eigenpairs
@@ -210,7 +211,8 @@ def select(
     values, vectors = largest_eigenpairs(s / (n - 1.0), most)
     trace = moments.total / (n - 1.0)
     parts = splits(sums)
-    curve = components_curve(parts, most)
+    with threadpool_limits(1):  # many small problems, in which threads would only wait for each other
+        curve = components_curve(parts, most)
     edge = noise_edge(n - 1, d)
     noise = noise_in(rounds, moments.frame)
     if noise is None:
@@ -239,8 +241,9 @@ def _decisive(components: Mapping[str, int]) -> list[int]:
 def _with_sparsity(found: Selection, sums: FoldSums, parts: list[Any], *, orthogonal: bool) -> Selection:
     """Return the selection with the results for the number of non-zeros."""
     grid = sparsity_grid(len(sums.features))
-    curve = sparsity_curve(parts, grid, found.n_components, orthogonal=orthogonal)
-    recurrence = _recurrence(sums, grid, found.n_components, orthogonal=orthogonal)
+    with threadpool_limits(1):  # as above
+        curve = sparsity_curve(parts, grid, found.n_components, orthogonal=orthogonal)
+        recurrence = _recurrence(sums, grid, found.n_components, orthogonal=orthogonal)
     enough = [k for k, again in zip(grid, recurrence, strict=True) if again >= RECUR]
     nonzeros = {CROSS_VALIDATION: curve.choice, STABILITY: max(enough, default=grid[0])}
     return replace(found, n_nonzero=curve.choice, nonzeros=nonzeros, by_nonzeros=curve, recurrence=recurrence)
