@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
 from sklearn.model_selection import GridSearchCV
 
 from fedspca import ExactSPCA, Selection
@@ -60,6 +61,14 @@ def test_chance_has_no_component():
         ExactSPCA("auto", n_nonzero=3, scale=True).fit(rows)
     found = ExactSPCA("auto", scale=True).choose(rows)
     assert (found.n_components, found.n_nonzero) == (0, None)
+
+
+def test_no_more_are_recommended_than_predict_rows_left_out():
+    """Ten correlated features: the tests of eigenvalues count eight or nine, and with those Q² falls below zero."""
+    found = ExactSPCA("auto", n_nonzero=3, scale=True, folds=10).fit(load_diabetes().data).selection_
+    assert sorted(found.components.values())[-2] >= 8
+    assert found.n_components == found.components["cross-validation"] <= 4
+    assert "They do not agree" in " ".join(found.in_words())
 
 
 def test_a_number_that_was_given_is_kept():

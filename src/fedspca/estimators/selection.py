@@ -227,10 +227,20 @@ def select(
         null = simulated_analysis(variances, n, most, noise / (n - 1.0) ** 2, rng)
         components = {PARALLEL: null.count(values, vectors, variances, np.inf)}
     components[CROSS_VALIDATION] = curve.choice
-    said = sorted(_decisive(components))
-    r = said[(len(said) - 1) // 2] if n_components is None else n_components
+    r = _recommended(components, curve) if n_components is None else n_components
     found = Selection(r, None, components, {}, values, null, edge * trace / d, curve, None, np.zeros(0))
     return _with_sparsity(found, sums, parts, orthogonal=orthogonal) if sparsity and r else found
+
+
+def _recommended(components: Mapping[str, int], curve: Curve) -> int:
+    """Return the median of the methods that decide; where fewer components predict better, cross-validation decides.
+
+    Where few features are strongly correlated, what is left beside the components is not white noise. The tests of
+    eigenvalues then count nearly every direction, and rows left out are predicted worse than by none.
+    """
+    said = sorted(_decisive(components))
+    median = said[(len(said) - 1) // 2]
+    return median if median <= curve.best else curve.choice
 
 
 def _decisive(components: Mapping[str, int]) -> list[int]:
