@@ -17,6 +17,7 @@ from fedspca import FASPCA, ExactSPCA
 from fedspca.fit import FitSettings, fit_files
 from fedspca.model import SparsePCAModel
 from fedspca.report import report_html, write_report
+from fedspca.report.methods import paragraph, references
 from helpers.study_files import frame, make_rows
 
 VOID = {"meta"}
@@ -92,6 +93,31 @@ def test_the_report_has_all_that_a_reader_asks_for(fitted_files):
     assert "Zou H, Hastie T" in told
     assert len(page) < 2e6
     assert set(re.findall(r"https?://[^\"' ]*", page)) <= {"http://www.w3.org/2000/svg"}  # a name, not an address
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "cited"),
+    [
+        ({}, "set to the joint mean", None),
+        ({"missing": "em"}, "estimated by EM where values are missing", "Tipping"),
+        ({"transform": ("winsorise:0.1",), "max_missing": 0.0}, "first transformed: winsorise", None),
+        (
+            {"centre": "combat", "max_missing": 0.0},
+            "shift and spread were taken out of its rows (ComBat)",
+            "Johnson WE",
+        ),
+    ],
+)
+def test_the_methods_paragraph_says_how_rows_were_prepared(tmp_path, settings, said, cited):
+    rows = make_rows()
+    rows[3, 2] = rows[3, 2] if "max_missing" in settings else np.nan
+    for name, part in (("north", frame(rows)[:45]), ("south", frame(rows)[45:])):
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    files = (f"{tmp_path}/north.csv", f"{tmp_path}/south.csv")
+    model = fit_files(FitSettings(files=files, nonzero=2, **settings))
+    assert said in paragraph(model)
+    assert ("joint mean" in paragraph(model)) == (settings == {})
+    assert cited is None or any(one.startswith(cited) for one in references(model))
 
 
 def test_the_loadings_in_the_page_are_the_models(fitted_files):

@@ -17,6 +17,10 @@ REFERENCES = {
     "via the alternating direction method of multipliers. Foundations and Trends in Machine Learning 3, 1–122.",
     "masks": "Bonawitz K and others (2017). Practical secure aggregation for privacy-preserving machine learning. "
     "Proceedings of CCS, 1175–1191.",
+    "combat": "Johnson WE, Li C, Rabinovic A (2007). Adjusting batch effects in microarray expression data using "
+    "empirical Bayes methods. Biostatistics 8, 118–127.",
+    "em": "Tipping ME, Bishop CM (1999). Probabilistic principal component analysis. Journal of the Royal Statistical "
+    "Society B 61, 611–622.",
     "privacy": "Dwork C, Roth A (2014). The algorithmic foundations of differential privacy. Foundations and Trends in "
     "Theoretical Computer Science 9, 211–407.",
 }
@@ -34,19 +38,35 @@ def references(model: SparsePCAModel) -> list[str]:
     agreed = model.facts.get("institutions") or {}
     consensus = (model.facts.get("estimator") or {}).get("class") in {"FASPCA", "FSSPCA"}
     used = ["software", "zou", "admm" if consensus else "journee"]
+    used += ["combat"] if model.preparation.combat else []
+    used += ["em"] if _by_em(model) else []
     used += ["masks"] if agreed.get("masked") else []
     used += ["privacy"] if agreed.get("privacy") else []
     return [REFERENCES[name] for name in used]
 
 
+def _by_em(model: SparsePCAModel) -> bool:
+    params = (model.facts.get("estimator") or {}).get("params", {})
+    return bool(model.missing_share.any()) and params.get("missing") == "em"
+
+
 def _data(model: SparsePCAModel, params: Mapping[str, Any]) -> str:
-    scaled = "centred and divided by their joint standard deviation" if params.get("scale") else "centred"
-    gaps = " Missing values were set to the joint mean of the feature." if model.missing_share.any() else ""
+    jointly = params.get("scale") and model.preparation.scale not in {"site", "allele"}
+    scaled = "centred and divided by their joint standard deviation" if jointly else "centred"
     where = "one site" if model.n_sites == 1 else f"{model.n_sites} sites"
-    return (
+    rows = (
         f"We analysed {count(model.n_samples, 'row')} from {where} over {count(len(model.feature_names), 'feature')}, "
-        f"which were {scaled}.{gaps}"
+        f"which were {scaled}."
     )
+    return " ".join([rows, *_gaps(model), *model.adjusted()])
+
+
+def _gaps(model: SparsePCAModel) -> list[str]:
+    if not model.missing_share.any():
+        return []
+    if _by_em(model):
+        return ["The covariance was estimated by EM where values are missing (probabilistic PCA)."]
+    return ["Missing values were set to the joint mean of the feature."]
 
 
 def _problem(model: SparsePCAModel, made: Mapping[str, Any]) -> str:
