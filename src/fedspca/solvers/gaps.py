@@ -85,8 +85,8 @@ def complete(federation: Federation, *, max_missing: float) -> Completed:
     preparation = preparation_of(federation)
     if not preparation.plain:
         raise InvalidData(
-            "missing='em' is for rows as they are. Leave out covariates, weights, the sites' own means, and transforms "
-            "that need all sites; or take missing values at the mean (missing='mean')."
+            "EM for missing values is for rows as they are. Leave out covariates, weights, the sites' own means, and "
+            "transforms that need all sites; or take missing values at the joint mean."
         )
     names, model, n, missing = _begin(federation, max_missing)
     before: Array | None = None

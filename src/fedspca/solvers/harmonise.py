@@ -61,7 +61,7 @@ def harmonise(federation: Federation, preparation: Preparation, mean: Array, row
         The number of rows of all sites.
     """
     if federation.n_sites < 2:
-        raise InvalidData("ComBat compares sites, and there is one: one site has no effect. Leave centre='combat' out.")
+        raise InvalidData("ComBat compares sites, and there is one: one site has no effect. Leave ComBat out.")
     adjustment = _protected(federation, preparation, rows) if preparation.design.terms else None
     within = federation.sum(Query("within_squares", adjustment_arrays(adjustment)))
     uniform = within["constant"] > 0.5
