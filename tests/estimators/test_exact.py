@@ -2,14 +2,16 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from contracts.solver import SolverContract
-from fedspca import ExactSPCA, InvalidData, LocalFederation, Site
+from fedspca import ExactSPCA, InvalidData, LocalFederation, Policy, Site
 from fedspca.linalg.stiefel import orthonormality_error
 from fedspca.metrics import recovery_error
+from fedspca.solvers.stopping import StopReason
 
 
 class TestExactSPCA(SolverContract):
@@ -189,6 +191,32 @@ def test_an_update_is_a_new_fit_to_all_rows(n_sites, search):
     assert updated.n_samples_ == 300
 
 
+@pytest.mark.parametrize("r", [2, 4])
+@pytest.mark.parametrize("share", [0.99, 0.8])
+def test_an_update_with_lam_takes_three_rounds_by_products(r, share):
+    """The features of the old loadings are asked one by one, then those that enter; then the certificate holds."""
+    rng = np.random.default_rng(0)
+    rows = np.hstack([load_breast_cancer().data, rng.random((569, 300))])[rng.permutation(569)]
+    settings = {"lam": 190.0, "scale": True, "search": "products"}
+    fresh, before = ExactSPCA(r, **settings).fit(rows), ExactSPCA(r, **settings).fit(rows[: int(569 * share)])
+    updated = before.update(rows)
+    assert updated.n_rounds_ - 2 <= 3 < fresh.n_rounds_ - 2
+    assert updated.certificate_ <= 1e-6
+    assert updated.objective_ <= fresh.objective_ + 1e-9 * abs(fresh.objective_)
+
+
+def test_an_update_with_lam_asks_no_more_directions_than_owners_allow():
+    rng = np.random.default_rng(0)
+    rows = np.hstack([load_breast_cancer().data, rng.random((569, 300))])[rng.permutation(569)]
+    before = ExactSPCA(2, lam=190.0, scale=True, search="products").fit(rows[:500])
+    for most in (30, 100, 250):
+        sites = [Site("a", rows, policy=Policy(max_components=most))]
+        federation = LocalFederation(sites)
+        asked = ExactSPCA(2, lam=190.0, scale=True, search="products")
+        asked.fit_federation(federation, earlier=before.earlier_)
+        assert asked.certificate_ <= 1e-6  # and no question was refused
+
+
 def test_an_update_of_something_else_is_refused():
     rows = np.random.default_rng(0).standard_normal((30, 6))
     pca = ExactSPCA(1, n_nonzero=2).fit(rows)
@@ -267,12 +295,15 @@ def test_a_sample_of_sparse_rows_and_of_rows_with_missing_values(tall):
 
 
 def test_a_sample_that_cannot_be_drawn_is_refused(tall):
-    from fedspca.federation import FederationError
     from fedspca.federation.secure import secure_federation
+    from fedspca.site.errors import SiteRefusal
 
     rows, _ = tall
-    with pytest.raises(FederationError, match="needs rows in this process"):
-        ExactSPCA(1, n_nonzero=3, sample=20).fit_federation(secure_federation(Site(n, rows[:9]) for n in "abc"))
+    few = [Site(name, rows[:9]) for name in "abc"]
+    with pytest.raises(SiteRefusal, match="a sample of one row in 20 holds fewer rows than the 1 that its policy"):
+        ExactSPCA(1, n_nonzero=3, sample=20).fit_federation(secure_federation(few, sample=20))
+    with pytest.raises(ValueError, match="Leave out 'sample' or 'folds'"):
+        ExactSPCA(1, n_nonzero=3, sample=20, folds=4).fit_federation(secure_federation(few, sample=20))
     with pytest.raises(InvalidData, match=r"without covariates, weights or a mean of their own\. Fit without a sample"):
         ExactSPCA(1, n_nonzero=3, sample=20).fit(rows, sample_weight=np.ones(len(rows)))
     with pytest.raises(InvalidData, match="Site 's' holds too few rows for a sample of one in 20"):
@@ -285,3 +316,46 @@ def test_a_sample_that_cannot_be_drawn_is_refused(tall):
         ExactSPCA(1, sample=20).fit(rows)
     with pytest.raises(ValueError, match="'sample' parameter"):
         ExactSPCA(1, n_nonzero=3, sample=1).fit(rows)
+
+
+def spiked_in_single(*, mean=0.0, n=20_000, d=220):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, d)) + mean
+    for j, size in enumerate((3.0, 2.0)):
+        x[:, 8 * j : 8 * j + 8] += size * rng.standard_normal((n, 1))
+    return x.astype(np.float32)
+
+
+@pytest.mark.parametrize("search", ["thorough", "products"])
+@pytest.mark.parametrize("mean", [0.0, 1e4])
+def test_many_rows_in_single_precision_are_fitted_nearly_as_in_double(search, mean):
+    rows = spiked_in_single(mean=mean)
+    settings = {"n_nonzero": 8, "search": search}
+    single = ExactSPCA(2, **settings).fit(rows, sites=np.arange(len(rows)) % 3)
+    double = ExactSPCA(2, precision="float64", **settings).fit(rows)
+    sent = [max(record.bytes_up for record in model.history_[2:]) for model in (single, double)]
+    assert sent[0] < sent[1]  # answers are in single precision
+    assert np.array_equal(single.components_ != 0, double.components_ != 0)
+    assert np.allclose(single.components_, double.components_, atol=1e-5)
+    assert np.isclose(single.objective_, double.objective_, rtol=1e-6)
+    assert np.isclose(single.total_variance_, double.total_variance_, rtol=1e-7)
+    # the bound is valid of the rows themselves, and says that rounding was allowed for
+    assert single.upper_bound_ > double.upper_bound_ >= -double.objective_
+    if search == "thorough":  # by products, the bound is that of dense PCA, and of a rougher model
+        assert single.optimality_gap_ < double.optimality_gap_ + 1e-3
+    assert single.stop_reason_ is not StopReason.PROVED
+
+
+def test_a_certificate_is_never_from_single_precision_unless_asked():
+    rows = spiked_in_single()
+    single = ExactSPCA(2, lam=2e4).fit(rows)
+    double = ExactSPCA(2, lam=2e4).fit(rows.astype(np.float64))
+    assert single.certificate_ <= 1e-6
+    assert np.allclose(single.components_, double.components_, atol=1e-6)
+    assert single.history_[-1].bytes_up == double.history_[-1].bytes_up
+
+
+def test_few_rows_in_single_precision_are_multiplied_in_double():
+    rows = spiked_in_single(n=500)
+    one, two = (ExactSPCA(2, n_nonzero=8, precision=word).fit(rows) for word in ("auto", "float64"))
+    assert np.array_equal(one.components_, two.components_)

@@ -192,3 +192,39 @@ def test_levels_and_names_come_from_the_table():
     assert levels_of(np.array(["y", "x", None], dtype=object)) == ("x", "y")
     assert list(covariate_values(category, 2)) == ["ward"]
     assert RowsBeside().site_weight == "rows"
+
+
+def pooled_covariance(x, lines, sites, weights, centre, *, equal):
+    """Covariance of the pooled rows: weights, own means and least squares, as numpy has them."""
+    used = np.ones(len(x)) if weights is None else weights.astype(float)
+    if equal:
+        shares = by_site(used, sites, lambda part: part / part.sum())
+        used = shares * used.sum() / shares.sum()
+
+    def about(table):
+        found = np.array(table, float)
+        for site in np.unique(sites) if centre == "site" else ():
+            found[sites == site] -= np.average(found[sites == site], axis=0, weights=used[sites == site])
+        return found - np.average(found, axis=0, weights=used)
+
+    a, root = about(x), np.sqrt(used)[:, None]
+    if lines is not None:
+        a = a - about(lines) @ np.linalg.lstsq(root * about(lines), root * a)[0]
+    return (root * a).T @ (root * a) / (used.sum() - 1)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+@pytest.mark.parametrize("equal", [False, True])
+@pytest.mark.parametrize("centre", ["joint", "site"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("adjusted", [False, True])
+def test_covariates_weights_and_own_means_go_together(data, k, equal, centre, weighted, adjusted):
+    (x, known), sites = data, np.arange(N) % k
+    weights = np.random.default_rng(k).integers(1, 4, N) if weighted else None
+    beside = {"covariates": known[["age", "sex"]] if adjusted else None, "sample_weight": weights}
+    fit = METHODS["whole"](False).fit(x, sites=sites, centre=centre, site_weight="equal" if equal else "rows", **beside)
+    lines = dummies(known[["age", "sex"]]) if adjusted else None
+    s = pooled_covariance(x, lines, sites, weights, centre, equal=equal)
+    captured = fit.components_ @ s @ fit.components_.T
+    assert np.isclose(fit.total_variance_, np.trace(s), rtol=1e-8)
+    assert np.allclose(fit.score_covariance_, captured, rtol=1e-8, atol=1e-8 * captured.max())

@@ -8,6 +8,7 @@ from fedspca.linalg.small import (
     largest_eigenpairs,
     positive_factor,
     solve_factored,
+    stacked_eigenpairs,
 )
 
 
@@ -73,3 +74,16 @@ def test_an_inverse_cholesky_factor_whitens_and_says_when_it_cannot(positive):
     assert np.all(np.diag(inverse) > 0.0)
     with pytest.raises(np.linalg.LinAlgError):
         inverse_cholesky(-positive)
+
+
+def test_a_stack_has_its_eigenpairs_where_the_fast_method_does_not_converge(monkeypatch):
+    def fails(_):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    x = np.random.default_rng(0).standard_normal((4, 7, 7))
+    a = x + x.transpose(0, 2, 1)
+    fast = stacked_eigenpairs(a)
+    monkeypatch.setattr(np.linalg, "eigh", fails)
+    values, vectors = stacked_eigenpairs(a)
+    assert np.allclose(values, fast[0], atol=1e-12)
+    assert np.allclose((vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1), a, atol=1e-12)

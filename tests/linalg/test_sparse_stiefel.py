@@ -97,8 +97,13 @@ def test_steps_and_a_factorisation_solve_the_same_equations(monkeypatch):
         direct = NormalEquations.at(w, weights, damping=damping).solve(z + z.T)
         with monkeypatch.context() as patch:
             patch.setattr(sparse_stiefel, "_DIRECT", 0)
-            steps = NormalEquations.at(w, weights, damping=damping).solve(z + z.T)
-        assert np.abs(weights * (w @ (direct - steps))).max() < 1e-7
+            sparse = NormalEquations.at(w, weights, damping=damping)
+            patch.setattr(sparse_stiefel, "_TRIPLES", 0)
+            steps = NormalEquations.at(w, weights, damping=damping)
+        assert sparse.pairs is not None
+        assert steps.pairs is None
+        assert np.abs(weights * (w @ (direct - sparse.solve(z + z.T)))).max() < 1e-9
+        assert np.abs(weights * (w @ (direct - steps.solve(z + z.T)))).max() < 1e-7
 
 
 def test_columns_that_do_not_meet_have_no_equation():

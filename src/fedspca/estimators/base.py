@@ -23,7 +23,7 @@ from fedspca.site.preparation import Preparation
 from fedspca.site.site import default_names
 from fedspca.solvers.asking import about_the_mean
 from fedspca.solvers.deflation import captured_variance
-from fedspca.solvers.gaps import Completed, complete
+from fedspca.solvers.gaps import Completed, complete, complete_once
 from fedspca.solvers.mapping import learnt_of, mapped
 from fedspca.solvers.rounds import ProgressBar, Round, Rounds
 from fedspca.solvers.standardise import Moments, standardise
@@ -171,9 +171,9 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._validate_params()
         federation, history = learnt_first(checked_federation(federation))
         self._completed = None
-        if self.missing == "em":
-            asking = Rounds(federation, (), history)
-            self._completed = complete(asking, max_missing=self.max_missing)
+        if self.missing != "mean":
+            asking, estimate = Rounds(federation, (), history), complete if self.missing == "em" else complete_once
+            self._completed = estimate(asking, max_missing=self.max_missing)
             federation, history = self._completed.federation, asking.history
         rounds, bar = self._rounds(federation, history)
         try:

@@ -21,13 +21,16 @@ from fedspca.estimators.certainty import CERTAINTY, certainty, check_whole
 from fedspca.estimators.rows import RowsBeside
 from fedspca.estimators.selection import Selection, select
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
-from fedspca.federation import Federation, FederationError, LocalFederation
-from fedspca.federation.base import answers_gram, is_local
+from fedspca.federation import Federation, LocalFederation
+from fedspca.federation.base import answers_gram, is_local, is_single, most_directions
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.federation.folded import FoldedFederation
+from fedspca.federation.sampled import SampledFederation
 from fedspca.linalg import nystrom
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT
 from fedspca.linalg.rotations import canonical_order
+from fedspca.linalg.single import ROUNDING
+from fedspca.linalg.spread import SINGLE_PAYS
 from fedspca.site.errors import InvalidData
 from fedspca.solvers.exact import loop, whole
 from fedspca.solvers.exact.cardinality import Cardinality
@@ -48,10 +51,15 @@ AUTO = "auto"
 SELECTION_SIGHT = 300  # the most features for which many numbers of non-zeros are compared
 FOLDS = 10  # where "auto" needs folds and none were given
 GAIN_AFTER_SAMPLE = 1e-6  # the share of the variance for which a full pass after a sample is worth while
+MOST_DIRECTIONS = 1024  # that the first question of an update asks, if owners set no limit
+LATER_DIRECTIONS = 20  # of a later question, beside three for each component
 COLUMNS_AFTER_SAMPLE = 20  # about as many as the one or two passes after a sample multiply
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 # below this share of the largest eigenvalue an answer is only rounding error; dividing by it would spoil the model
 RANK_TOL = {"float64": 1e-11, "float32": 1e-5}
+# The model of S divides an answer by no less than the root of RANK_TOL, which makes its error 2/√RANK_TOL as large. An
+# answer is off by less than 1e-9 of the trace in all tests; a hundred times as much is allowed for.
+MODEL_ROUNDING = 1e-7 * 2.0 / math.sqrt(RANK_TOL["float32"])
 
 
 class Course(NamedTuple):
@@ -98,16 +106,20 @@ class ExactSPCA(FederatedSparsePCA):
     max_missing : float, default=0.0
         The largest share of missing values (NaN) that a feature may have over all sites. By default, the
         joint mean replaces them.
-    missing : {"mean", "em"}, default="mean"
+    missing : {"mean", "em", "em-once"}, default="mean"
         What missing values count as. With "em" they count as what the other values of their row make one expect under a
         Gaussian, whose mean and covariance are found by EM, by one sum over the sites a round. The components are then
-        those of this covariance, and nothing more is asked.
+        those of this covariance, and nothing more is asked. "em-once" takes one step of EM, from the covariance with
+        missing values at the mean, corrected for these: it is for sites that are masked, since many rounds would tell
+        rows with missing values one by one.
     n_starts : int, default=12
         How many random rotations of the leading subspace each search starts from, in addition to PCA, varimax and
         continuation (more than two components only). They need no round.
-    precision : {"float64", "float32"}, default="float64"
-        Precision of the answers that sites send. Single precision halves their size, but the certificate then
-        cannot fall much below 1e-6.
+    precision : {"auto", "float64", "float32"}, default="auto"
+        Precision of the answers that sites send. "float32" halves their size, and rows that are stored in single
+        precision are multiplied so, in half the time; the certificate then cannot fall much below 1e-6. "auto" does
+        that for many rows in single precision on one machine, except with ``lam``, whose certificate needs double
+        precision. Variances are then right to about 1e-6, and ``upper_bound_`` allows for rounding.
     search : {"auto", "thorough", "products"}, default="auto"
         Whether the whole covariance is asked for, in one sum of d(d + 1)/2 numbers, and searched without further
         rounds. "thorough" asks for it; "products" never does, and learns a model from rounds of products; "auto" asks
@@ -121,7 +133,7 @@ class ExactSPCA(FederatedSparsePCA):
         loadings are, without further rounds: half samples are fitted from the same sums, with the same number of
         non-zeros per component. Each site assigns its own rows to folds. Answers are ``folds`` times as large.
     sample : int, optional
-        For many rows on one machine: first fit to one row in ``sample``, dealt by the seed at each site, then go on
+        For many rows: first fit to one row in ``sample``, dealt by the seed at each site, then go on
         from there with all rows. Full passes only judge and improve those loadings: two or three with ``n_nonzero``,
         beside those for the means. The covariance of all rows is not formed, so ``upper_bound_`` is that of dense PCA,
         as with ``search="products"``. It needs ``n_nonzero`` or ``lam``.
@@ -213,6 +225,8 @@ class ExactSPCA(FederatedSparsePCA):
     [6, 6]
     """
 
+    _working: str = "float64"  # the precision of answers, once the rows are known
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [AT_LEAST_ONE, StrOptions({AUTO})],
         "variance_kept": [Interval(Real, 0, 1, closed="right")],
@@ -221,9 +235,9 @@ class ExactSPCA(FederatedSparsePCA):
         "orthogonal": ["boolean"],
         "scale": ["boolean"],
         "max_missing": [Interval(Real, 0, 1, closed="both")],
-        "missing": [StrOptions({"mean", "em"})],
+        "missing": [StrOptions({"mean", "em", "em-once"})],
         "n_starts": [Interval(Integral, 0, None, closed="left")],
-        "precision": [StrOptions({"float64", "float32"})],
+        "precision": [StrOptions({AUTO, "float64", "float32"})],
         "search": [StrOptions({"auto", "thorough", "products"})],
         "proof_seconds": [Interval(Real, 0, None, closed="left")],
         "folds": [Integral, None],
@@ -246,9 +260,9 @@ class ExactSPCA(FederatedSparsePCA):
         orthogonal: bool = True,
         scale: bool = False,
         max_missing: float = 0.0,
-        missing: Literal["mean", "em"] = "mean",
+        missing: Literal["mean", "em", "em-once"] = "mean",
         n_starts: int = 12,
-        precision: Literal["float64", "float32"] = "float64",
+        precision: Literal["auto", "float64", "float32"] = "auto",
         search: Literal["auto", "thorough", "products"] = "auto",
         proof_seconds: float = 0.25,
         folds: int | None = None,
@@ -329,7 +343,8 @@ class ExactSPCA(FederatedSparsePCA):
         Returns
         -------
         self : object
-            The estimator, fitted again. Its loadings are those of a new fit to all rows, or better ones.
+            The estimator, fitted again. Its loadings are those of a new fit to all rows or better ones, if the whole
+            covariance is asked for. By products a new fit searches more often, and may find a better local optimum.
 
         Examples
         --------
@@ -367,6 +382,7 @@ class ExactSPCA(FederatedSparsePCA):
             federation = folded = FoldedFederation(checked_federation(federation), self.folds, self._deal())
         with self._asking(federation) as rounds:
             moments = self._moments(rounds) if course.state is None else self._moments_of(course.state, rounds)
+            self._working = self._precision_for(rounds, moments)
             # if the number of rows is unknown, only the features limit the components
             limits = moments if course.rows_known else replace(moments, n_rows=len(moments.mean))
             self._check_n_components(self.n_components, limits)
@@ -379,10 +395,8 @@ class ExactSPCA(FederatedSparsePCA):
         """Fit to one row in ``parts``, then to all rows from where that fit ended."""
         self._validate_params()
         if not isinstance(federation, LocalFederation):
-            raise FederationError(
-                "The 'sample' parameter of ExactSPCA needs rows in this process: sites elsewhere give sums over all "
-                "their rows. Fit without it."
-            )
+            self._fit_after_asking_sample(federation, course, parts)
+            return None
         small = federation.sampled(parts, self._deal())
         lam = None if self.lam is None else np.asarray(self.lam, dtype=np.float64) / parts  # S is a sum over rows
         settings = {"sample": None, "folds": None, "lam": lam, "proof_seconds": 0.0, "callbacks": None, "verbose": 0}
@@ -395,6 +409,29 @@ class ExactSPCA(FederatedSparsePCA):
             return self._fit(federation, course._replace(earlier=first.earlier_))
         finally:
             federation.expect(COLUMNS_OF_A_FIT)
+
+    def _fit_after_asking_sample(self, federation: Federation, course: Course, parts: int) -> None:
+        """Do the same over sites that are only asked: about a sample in the frame of all rows, then about all rows."""
+        if self.folds is not None:
+            raise ValueError(
+                "A site deals its rows in one way: for a sample, or into folds. Leave out 'sample' or 'folds'."
+            )
+        with self._asking(federation) as rounds:
+            moments = self._moments(rounds)
+            self._working = self._precision_for(rounds, moments)
+            self._check_n_components(self.n_components, moments)
+            sample = Rounds(SampledFederation(rounds, parts, self._deal()))
+            settings = {"sample": None, "proof_seconds": 0.0, "callbacks": None, "verbose": 0}
+            first = ExactSPCA(**{**self.get_params(deep=False), **settings})
+            first._working = self._working
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                w = first._solve_on(sample, moments, first._generator(), Course())[0].w
+            width = oversampled(self.n_components) - self.n_components
+            ended = loop.Earlier(w, loop.ended(first.state_.loop, width))
+            found, _ = self._solve_on(rounds, moments, self._generator(), course._replace(earlier=ended))
+            self._set_fitted(rounds, moments, found)
+        self._set_certainty(None, moments)
 
     def choose(self, X: Any, *, sites: Any = None) -> Selection:
         """Estimate how many components and non-zeros to use, without a fit.
@@ -428,6 +465,7 @@ class ExactSPCA(FederatedSparsePCA):
             moments = self._moments(rounds)
             selection, s = self._selected(rounds, folded, moments, sparsity=self._auto("n_nonzero"))
             chosen = self._decided(selection)
+            chosen._working = self._working
             chosen._check_n_components(chosen.n_components, moments)
             found = chosen._solve_given(s, rounds, moments, course)
             chosen._set_fitted(rounds, moments, found)
@@ -436,6 +474,13 @@ class ExactSPCA(FederatedSparsePCA):
             setattr(self, fitted, getattr(chosen, fitted))
         self.selection_ = selection
         return s
+
+    def _precision_for(self, federation: Federation, moments: Moments) -> str:
+        """Return the precision of answers: single where rows are many, stored so, and no certificate is asked for."""
+        if not self._auto("precision"):
+            return self.precision
+        many = moments.n_rows * len(moments.mean) >= SINGLE_PAYS
+        return "float32" if many and self.lam is None and is_single(federation) else "float64"
 
     def _auto(self, name: str) -> bool:
         """Whether a setting is "auto", to be chosen from the data."""
@@ -455,7 +500,8 @@ class ExactSPCA(FederatedSparsePCA):
     ) -> tuple[Selection, Array]:
         """Ask for S, and apply every selection method to it."""
         self._check_auto(rounds)
-        s = whole.ask(rounds, moments.frame, self.precision)
+        self._working = self._precision_for(rounds, moments)
+        s = whole.ask(rounds, moments.frame, self._working)
         nothing = np.zeros((len(s), 1))
         selection = select(
             rounds,
@@ -482,12 +528,13 @@ class ExactSPCA(FederatedSparsePCA):
     def _validate_params(self) -> None:
         super()._validate_params()
         auto = self._auto("n_components") or self._auto("n_nonzero")
-        if self.missing == "em" and (self.folds is not None or auto):
+        if self.missing != "mean" and (self.folds is not None or auto):
             raise ValueError(
-                "missing='em' makes one covariance of all rows: it takes no folds, and numbers instead of auto."
+                f"missing={self.missing!r} makes one covariance of all rows: it takes no folds, and numbers instead of "
+                "auto."
             )
-        if self.sample is not None and (auto or self.missing == "em"):
-            told = "'auto'" if auto else "missing='em'"
+        if self.sample is not None and (auto or self.missing != "mean"):
+            told = "'auto'" if auto else f"missing={self.missing!r}"
             raise ValueError(f"{told} needs the covariance of all rows, and with 'sample' it is not formed.")
         if self.sample is not None and self.lam is None and self.n_nonzero is None:
             # the fewest non-zeros of a sample keep their own weights, which lose more than one part in 10,000
@@ -581,7 +628,8 @@ class ExactSPCA(FederatedSparsePCA):
         problem, settings, on_state = self._problem(), self._settings(rounds.feature_names), course.on_state
         state = self._begin(moments, problem, rng) if course.state is None else course.state.loop
         if (earlier := self._usable(course.earlier, moments)) is not None:
-            state = loop.begin_at(state, earlier)
+            most = _directions(rounds, self.n_components) if self.sample is None else 0
+            state = loop.begin_at(state, earlier, most=most)
             if self.sample is not None:  # the search was on the sample
                 state = replace(state, search_rounds=0)
         state = loop.reopen(state, self.max_rounds)
@@ -592,7 +640,7 @@ class ExactSPCA(FederatedSparsePCA):
             moments.frame,
             problem,
             state,
-            precision=self.precision,
+            precision=self._working,
             lam=lam,
             on_state=save,
             max_seconds=self._seconds,
@@ -603,7 +651,9 @@ class ExactSPCA(FederatedSparsePCA):
         dense = nystrom.captured(state.model, self.n_components)
         self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / dense
         self.certificate_ = state.incumbent.certificate if lam is not None and state.incumbent is not None else None
-        self._set_bound(found, None, nystrom.at_most(state.model, self.n_components, moments.total))
+        self._set_bound(
+            found, None, nystrom.at_most(state.model, self.n_components, moments.total), MODEL_ROUNDING * moments.total
+        )
         self._conclude(state)
         return found
 
@@ -622,7 +672,7 @@ class ExactSPCA(FederatedSparsePCA):
         self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course
     ) -> tuple[Found, Array]:
         """Ask for S in one sum, then search on S."""
-        s = whole.ask(rounds, moments.frame, self.precision)
+        s = whole.ask(rounds, moments.frame, self._working)
         return self._solve_given(s, rounds, moments, course, rng), s
 
     def _solve_given(
@@ -651,11 +701,14 @@ class ExactSPCA(FederatedSparsePCA):
         deadline = time.monotonic() + self._seconds
         seconds = float(self.proof_seconds)
         solved = whole.solve(s, problem, begun, seconds=seconds, deadline=deadline, earlier=earlier)
+        if self._rounded and solved.stopped is StopReason.PROVED:  # only of S as it was rounded
+            solved = replace(solved, stopped=StopReason.STATIONARY)
         state = whole.known(s, problem, begun, solved)
         found = self._ordered(*loop.solution(state))
         self.certificate_ = None if self.lam is None else solved.certificate
         self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / solved.dense
-        self._set_bound(found, solved.bound, solved.dense * (1.0 + 1e-9))
+        rounding = ROUNDING * math.sqrt(self.n_components) * moments.total
+        self._set_bound(found, solved.bound, solved.dense * (1.0 + 1e-9), rounding)
         self._conclude(state)
         return found, state
 
@@ -673,14 +726,24 @@ class ExactSPCA(FederatedSparsePCA):
         """How long a search may take."""
         return math.inf if self.max_seconds is None else float(self.max_seconds)
 
-    def _set_bound(self, found: Found, bound: float | None, dense: float) -> None:
-        """Set the upper bound (that of dense PCA if there is no other) and the gap."""
+    @property
+    def _rounded(self) -> bool:
+        """Whether answers were in single precision."""
+        return self._working == "float32"
+
+    def _set_bound(self, found: Found, bound: float | None, dense: float, rounding: float) -> None:
+        """Set the upper bound (that of dense PCA if there is no other) and the gap.
+
+        In single precision, the variance of any loadings may be off by ``rounding``, and so may the bound.
+        """
         lam = self._penalty()
         reached = -penalised_objective(found.w, found.captured, lam)
         least_penalty = 0.0 if lam is None else float(lam.sum())  # ‖w‖₁ ≥ 1 for every column
         dense -= least_penalty
         self.bound_is_dense_ = bound is None or dense < bound
         self.upper_bound_ = max(dense if bound is None else min(bound, dense), reached)
+        if self._rounded:
+            self.upper_bound_ += 2.0 * rounding
         self.optimality_gap_ = (self.upper_bound_ - reached) / abs(reached) if reached else 0.0
 
     def _begin(self, moments: Moments, problem: Problem, rng: np.random.Generator) -> loop.State:
@@ -692,7 +755,7 @@ class ExactSPCA(FederatedSparsePCA):
             rng,
             n_rotations=self.n_starts,
             max_rounds=self.max_rounds,
-            rank_tol=RANK_TOL[self.precision],
+            rank_tol=RANK_TOL[self._working],
         )
 
     def _ordered(self, w: Array, product: Array) -> Found:
@@ -810,6 +873,8 @@ class ExactSPCA(FederatedSparsePCA):
         problems = [estimator._problem() for estimator in estimators]
         first = estimators[0]
         matrix = first._fit(federation)  # if S is known, all points are solved on it
+        for estimator in estimators:
+            estimator._working = first._working
         for fitted in [key for key in vars(first) if key.endswith("_")]:
             setattr(self, fitted, getattr(first, fitted))
         moments, state = first.state_.moments, first.state_.loop
@@ -819,7 +884,7 @@ class ExactSPCA(FederatedSparsePCA):
             PathPoint(*loop.solution(state), certificate, first.n_rounds_, first.stop_reason_),
             *(
                 follow(
-                    rounds, moments.frame, state, problems[1:], max_rounds=rounds_per_point, precision=self.precision
+                    rounds, moments.frame, state, problems[1:], max_rounds=rounds_per_point, precision=first._working
                 )
                 if matrix is None
                 else [estimator._known_point(matrix, moments) for estimator in estimators[1:]]
@@ -850,3 +915,9 @@ class ExactSPCA(FederatedSparsePCA):
         return PathModel(
             setting, found.w.T, int(np.count_nonzero(found.w)), ratio, float(point.certificate), point.rounds
         )
+
+
+def _directions(federation: Federation, r: int) -> int:
+    """Return how many directions the first question of an update may ask: later ones ask some of them, and others."""
+    allowed = most_directions(federation)
+    return MOST_DIRECTIONS if allowed is None else min(MOST_DIRECTIONS, allowed - 3 * r - LATER_DIRECTIONS)

@@ -5,14 +5,18 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
-from fedspca.linalg.quadratic import HalfWay, Quadratic
+from fedspca.linalg.quadratic import DenseQuadratic, HalfWay, Quadratic
+from fedspca.linalg.small import positive_factor, solve_factored
 from fedspca.linalg.sparse_stiefel import Tangent, retract
 
 Array = NDArray[np.float64]
 
 _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
 _SHRUNK = 0.03  # the trust radius is multiplied by this if none of these lengths descends
+_FEW = 300  # with at most this many non-zeros, a factorisation is faster than conjugate gradients
+_STIFF = 1e4  # curvature off the tangent space, relative to the largest on it
 DUST = 1e-9  # an entry this small is a zero that rounding has missed, and would demand an exact sign of its gradient
 
 
@@ -99,7 +103,11 @@ def polish(
         if size <= tol * scale:
             break
         rtol = max(min(0.1, size / scale), 0.3 * tol * scale / size)
-        move, on_boundary = _newton_direction(part.quadratic, tangent, multiplier, gradient, rtol, radius, max_cg)
+        direct = None if rough else _direct_direction(part.quadratic, wk, multiplier, gradient, radius)
+        if direct is not None:
+            move, on_boundary = direct, False
+        else:
+            move, on_boundary = _newton_direction(part.quadratic, tangent, multiplier, gradient, rtol, radius, max_cg)
         slack = 1e-12 if size < 1e-5 * scale else 0.0
         accepted, length = _backtrack(part, wk, move, value, slack, keep_signs)
         if accepted is None:
@@ -129,6 +137,40 @@ def _backtrack(
         if accepted is not None:
             return accepted, length
     return None, 0.0
+
+
+def _direct_direction(
+    quadratic: Quadratic, w: Array, multiplier: Array, gradient: Array, radius: float
+) -> Array | None:
+    """The same as :func:`_newton_direction` by a factorisation, for few non-zeros: there, calls take longer.
+
+    None if there are many, if the curvature is negative somewhere, or if the step leaves the trust region.
+    """
+    row, column = np.nonzero(w)
+    if len(row) > _FEW or not isinstance(quadratic, DenseQuadratic):
+        return None
+    same = column[:, None] == column
+    hessian = np.where(row[:, None] == row, multiplier.take(column, 0).take(column, 1), 0.0)
+    hessian -= np.where(same, 2.0 * quadratic.factor.take(row, 0).take(row, 1), 0.0)
+    # the gradients of the constraints: w_b in column a, and w_a in column b
+    inside, weights = column[:, None] == np.arange(w.shape[1]), w.take(row, 0)
+    first, second = np.triu_indices(w.shape[1])
+    normal = weights.take(second, 1) * inside.take(first, 1) + weights.take(first, 1) * inside.take(second, 1)
+    normal = normal[:, normal.any(axis=0)]
+    # on the tangent space this term is zero; elsewhere it is so large that only the tangent space decides on the sign
+    stiff = _STIFF * (float(np.abs(hessian).max()) or 1.0)
+    factor, info = lapack.dpotrf(hessian + (stiff * normal) @ normal.T)
+    if info:
+        return None
+    g = gradient[row, column]
+    solved = lapack.dpotrs(factor, np.hstack([g[:, None], normal]))[0]
+    forces = solve_factored(positive_factor(normal.T @ solved[:, 1:]), normal.T @ solved[:, 0])
+    step = solved[:, 0] - solved[:, 1:] @ forces
+    if not float(step @ step) < radius * radius:
+        return None
+    move = np.zeros_like(w)
+    move[row, column] = step
+    return move
 
 
 def _newton_direction(

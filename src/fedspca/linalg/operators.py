@@ -288,6 +288,14 @@ class StandardisedRows:
         self._unscaled = bool((scale == 1.0).all())
         self._gram: Array | None = None
         self._copy: Array | None = None
+        self.kept_single: Array | None = None  # AᵀA as single precision gives it, once it was formed
+        self.held_single: bool | None = None  # whether single precision holds the squares, once it was tried
+
+    @property
+    def plainly_single(self) -> bool:
+        """Whether these are rows in single precision here, with no missing values, covariates or weights."""
+        plain = self._fill is None and self.adjustment is None and not self.beside
+        return plain and isinstance(self.rows, np.ndarray) and self.rows.dtype == np.float32
 
     @property
     def n_features(self) -> int:
@@ -298,7 +306,7 @@ class StandardisedRows:
         """AᵀAx, in one pass over the rows; ``expected`` columns are multiplied in all, here and in later questions."""
         if not x.shape[1]:
             return np.zeros(x.shape)
-        if self._gram_pays(expected):
+        if self.gram_pays(expected):
             return np.asarray(self._gram_matrix() @ x)
         if self._copy_pays(expected):
             return small_gram_product(self._standardised_copy(), x)
@@ -358,7 +366,7 @@ class StandardisedRows:
         rows -= (rows @ basis) @ basis.T
         return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
-    def _gram_pays(self, columns: int) -> bool:
+    def gram_pays(self, columns: int) -> bool:
         """Whether it is cheaper to form the d × d Gram matrix, for this many columns in all.
 
         A pass with m columns costs 4ndm operations. The Gram matrix costs about nd², at a higher speed. If the rows do
@@ -394,17 +402,33 @@ class StandardisedRows:
     def _gram_matrix(self) -> Array:
         if self._gram is None:
 
-            def of(block: Any, part: Beside) -> Sums:
+            def standardised(block: Any, part: Beside) -> Array:
                 centred = block - self.mean
                 if self.adjustment is not None:
                     centred -= part.explained(self.adjustment)
-                centred /= self.scale
-                # one triangle only: numpy would fill in the other one each time
-                return (blas.dsyrk(1.0, part.rooted(centred).T),)
+                if not self._unscaled:
+                    centred /= self.scale
+                return part.rooted(centred)
 
-            upper = np.triu(total(self.rows, self.beside.along(of), self._fill)[0])
+            # one triangle only: numpy would fill in the other one each time
+            if isinstance(self.rows, RemoteRows):
+                along = self.beside.along(lambda block, part: (blas.dsyrk(1.0, standardised(block, part).T),))
+                upper = np.triu(total(self.rows, along, self._fill)[0])
+            else:
+                upper = np.triu(self._added_up(standardised))
             self._gram = upper + np.triu(upper, 1).T
         return self._gram
+
+    def _added_up(self, standardised: Callable[[Any, Beside], Array]) -> Array:
+        """Return the upper triangle of AᵀA. BLAS adds each block to it, which saves a pass over the matrix."""
+        upper = np.zeros((self.n_features, self.n_features), order="F")
+
+        def add(block: Any, part: Beside) -> Sums:
+            blas.dsyrk(1.0, standardised(block, part).T, beta=1.0, c=upper, overwrite_c=1)
+            return ()
+
+        total(self.rows, self.beside.along(add), self._fill, least=BLOCK_ROWS)
+        return upper
 
     def permuted_gram_matrix(self, seed: Sequence[int]) -> Array:
         """AᵀA after a random permutation of each column, by a seeded generator, within large blocks of rows."""

@@ -30,6 +30,26 @@ def eigenpairs(a: Array) -> tuple[Array, Array]:
     return (values, vectors) if not info else np.linalg.eigh(a)
 
 
+def stacked_eigenpairs(a: Array) -> tuple[Array, Array]:
+    """All eigenvalues of each of a stack of symmetric matrices (m, n, n), ascending, and their eigenvectors.
+
+    On very few matrices LAPACK's fast method does not converge. The slow one then treats each by itself.
+    """
+    try:
+        values, vectors = np.linalg.eigh(a)
+    except np.linalg.LinAlgError:
+        pairs = [_slow_eigenpairs(matrix) for matrix in a]
+        return np.array([each for each, _ in pairs]), np.array([each for _, each in pairs])
+    return values, vectors
+
+
+def _slow_eigenpairs(a: Array) -> tuple[Array, Array]:
+    values, vectors, info = lapack.dsyev(a, lower=0)
+    if info:
+        raise np.linalg.LinAlgError("The eigenvalues of a symmetric matrix did not converge.")
+    return values, vectors
+
+
 def positive_factor(a: Array) -> Array:
     """The upper triangular R with ``a = R' R``, a symmetric and positive definite up to rounding.
 

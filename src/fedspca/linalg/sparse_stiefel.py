@@ -2,8 +2,8 @@
 
 For a support ``T`` (a 0/1 matrix of shape (d, r)) the set is ``{w : w.T @ w = I, w = T * w}``.
 The normal space at ``w`` is ``{T * (w @ L) : L symmetric}``; every projection below solves one linear
-system in the r (r + 1) / 2 free entries of ``L``, independently of d. For few columns a factorisation solves it; for
-many columns, conjugate gradients, whose cost per step grows as r^2.
+system in the entries of ``L`` that belong to columns with a common feature, independently of d. A factorisation solves
+it. For many columns whose supports overlap much, conjugate gradients do, whose cost per step grows as r^2.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedspca.linalg.small import positive_factor, solve_factored
@@ -24,7 +25,8 @@ _RIDGE = 1e-14  # disjoint supports make a constraint vacuous: its row of the no
 _UNSEEN = 1e-15  # share of the largest diagonal entry below which a constraint counts as vacuous
 _CHORD = 0.05  # if a step leaves less than this share of the excess, the next step reuses its factorisation
 _HALTING, _PATIENCE = 0.5, 2  # a step that leaves more of the excess failed; too many failures end a retraction
-_DIRECT = 20  # with at most this many columns, factoring the normal matrix is faster than iterating
+_DIRECT = 20  # with at most this many columns, the normal matrix is assembled from dense products
+_TRIPLES = 20_000  # non-zeros of the constraint gradients: with more, iterating is faster than a factorisation
 _EXACT = 1e-12  # relative residual at which iterations are as accurate as a factorisation
 _STEPS = 100  # of conjugate gradients, at most
 _NOTHING = np.zeros(0)
@@ -38,26 +40,22 @@ class _Pairs(NamedTuple):
     upper: Index  # where the pairs are in a flattened r x r matrix
     full: Index  # r x r: which pair an entry of a symmetric matrix belongs to
     double: Array  # r x r: 2 on the diagonal, 1 off it
+    shared: Index  # r x r x r: where pairs (g, j) and (g, m) meet in the flattened normal matrix
     assemble: Array | None  # from r Gram matrices to the normal matrix, as one product, where r is small
-    gather: Index
-    delta: Array
 
 
 @lru_cache(maxsize=64)
 def _pair_tables(r: int) -> _Pairs:
     """Indices of the upper triangle, and what assembles the normal matrix from r Gram matrices."""
     i, j = np.triu_indices(r)
-    a, b, k, m = i[:, None], j[:, None], i[None, :], j[None, :]
-    terms = ((a == k, a, b, m), (a == m, a, b, k), (b == k, b, a, m), (b == m, b, a, k))
     index = np.zeros((r, r), dtype=np.intp)
     index[i, j] = index[j, i] = np.arange(len(i))
-    gather = np.stack([index[p, q] * r + g for _, g, p, q in terms])
-    delta = np.stack([np.broadcast_to(same, gather.shape[1:]).astype(float) for same, *_ in terms])
-    assemble = None
-    if r <= _FEW:
-        assemble = np.zeros((len(i) * r, len(i) ** 2))
-        np.add.at(assemble, (gather.reshape(4, -1), np.arange(len(i) ** 2)[None, :]), delta.reshape(4, -1))
-    return _Pairs(i, j, i * r + j, index, 1.0 + np.eye(r), assemble, gather, delta)
+    shared = index[:, :, None] * len(i) + index[:, None, :]
+    tables = _Pairs(i, j, i * r + j, index, 1.0 + np.eye(r), shared, None)
+    if r > _FEW:
+        return tables
+    single = np.eye(len(i) * r).reshape(-1, len(i), r)
+    return tables._replace(assemble=np.array([_assembled(grams, tables).ravel() for grams in single]))
 
 
 def normal_matrix(w: Array, mask: Array, pairs: Index) -> Array:
@@ -68,26 +66,64 @@ def normal_matrix(w: Array, mask: Array, pairs: Index) -> Array:
     tables = _pair_tables(w.shape[1])
     columns = w.T
     # entry (p, q), g: the inner product of w_p and w_q over column g's support
-    grams = ((columns[tables.first] * columns[tables.second]) @ mask).ravel()
-    whole = len(pairs) == len(tables.first)
+    grams = (columns[tables.first] * columns[tables.second]) @ mask
     if tables.assemble is not None:
-        normal = (grams @ tables.assemble).reshape(len(tables.first), -1)
-        return normal if whole else normal[pairs[:, None], pairs]
-    if whole:
-        return np.asarray(np.einsum("tij,tij->ij", grams[tables.gather], tables.delta))
-    few = pairs[:, None], pairs
-    return np.asarray(
-        sum(grams[gather[few]] * delta[few] for gather, delta in zip(tables.gather, tables.delta, strict=True))
-    )
+        normal = (grams.ravel() @ tables.assemble).reshape(len(tables.first), -1)
+    else:
+        normal = _assembled(grams, tables)
+    return normal if len(pairs) == len(tables.first) else normal[pairs[:, None], pairs]
+
+
+def _assembled(grams: Array, tables: _Pairs) -> Array:
+    """The normal matrix from ``grams`` (pairs, r).
+
+    Two pairs have a common term for each column g of both, the inner product of their other columns over the support of
+    g. Two different pairs have at most one column in common. So every entry is written once, except on the diagonal.
+    """
+    n, r = grams.shape
+    inner = grams.T[:, tables.full] * (tables.double[:, :, None] * tables.double[:, None, :])
+    normal = np.zeros((n, n))
+    normal.ravel()[tables.shared] = inner
+    own = np.einsum("gjj->gj", inner)  # of pair (g, j), over the support of g
+    both = own + own.T
+    both.flat[:: r + 1] *= 0.5  # a column beside itself is one term, not two
+    normal.flat[:: n + 1] = both.take(tables.upper)
+    return normal
+
+
+def _sparse_normal_matrix(w: Array, mask: Array, pairs: Index) -> Array | None:
+    """The same from the sparse constraint gradients themselves; None if supports overlap too much for that.
+
+    The gradient of the pair (i, j) has entries only at features that both columns use. With more pairs than entries the
+    matrix is singular.
+    """
+    feature, column = np.nonzero(mask)
+    here = np.bincount(feature, minlength=len(w))  # how many columns use a feature
+    if len(pairs) > len(feature) or int((here * here).sum()) > _TRIPLES:
+        return None
+    # each entry of the support meets all entries of its feature
+    times = here[feature]
+    entry = np.repeat(np.arange(len(feature)), times)
+    first = np.repeat((np.cumsum(here) - here)[feature], times)
+    other = first + np.arange(len(entry)) - np.repeat(np.cumsum(times) - times, times)
+    own, met = column[entry], column[other]
+    r = w.shape[1]
+    place = np.full(r * (r + 1) // 2, -1)
+    place[pairs] = np.arange(len(pairs))
+    row = place[_pair_tables(r).full[own, met]]
+    value = w[feature, column][other] * np.sqrt(mask[feature, column])[entry] * np.where(own == met, 2.0, 1.0)
+    kept = row >= 0
+    gradients = sp.csr_array((value[kept], (row[kept], entry[kept])), shape=(len(pairs), len(feature)))
+    return np.asarray((gradients @ gradients.T).toarray())
 
 
 @dataclass(frozen=True)
 class NormalEquations:
     """The symmetric L with ``Z + Z' + damping * L = rhs`` for ``Z = w' (mask * (w L))``: least-norm corrections.
 
-    A pair of columns with disjoint supports has no equation, and its entry of L is zero. Up to ``_DIRECT`` columns the
-    r (r + 1) / 2 unknowns are solved for by a factorisation. For more columns that would cost O(r^6). Conjugate
-    gradients cost two products with w per step, and w is so near to orthonormal that few steps are enough.
+    A pair of columns with disjoint supports has no equation, and its entry of L is zero. The others are solved for by a
+    factorisation. If there are many columns, and their supports overlap much, that would cost O(r^6). Conjugate
+    gradients then cost two products with w per step, and w is so near to orthonormal that few steps are enough.
     """
 
     w: Array
@@ -106,13 +142,13 @@ class NormalEquations:
         mean = float(diagonal.sum()) / (r * r)
         largest = float(diagonal.max())
         seen = diagonal > _UNSEEN * largest
-        if r > _DIRECT:
+        tables = _pair_tables(r)
+        pairs = np.flatnonzero(seen.take(tables.upper))
+        normal = normal_matrix(w, mask, pairs) if r <= _DIRECT else _sparse_normal_matrix(w, mask, pairs)
+        if normal is None:
             ridge = damping * mean
             scaling = np.divide(1.0, diagonal + ridge, out=np.zeros_like(diagonal), where=seen)
             return cls(w, mask, ridge, None, _NOTHING, scaling)
-        tables = _pair_tables(r)
-        pairs = np.flatnonzero(seen.take(tables.upper))
-        normal = normal_matrix(w, mask, pairs)
         # the unknowns are the entries of L above the diagonal, and half of those on it
         normal.flat[:: len(normal) + 1] += (damping * mean + _RIDGE * largest) * tables.double.take(tables.upper[pairs])
         return cls(w, mask, 0.0, pairs, positive_factor(normal), _NOTHING)

@@ -1,56 +1,96 @@
 """Rough solutions of the l1 problem from many starts at once, by ADMM between orthonormal and sparse matrices."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.quadratic import Quadratic
-from fedspca.linalg.shrinkage import soft_threshold
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 _LEAST = 0.02  # a column's penalty parameter is at least this share of the largest
 _STIFF = 2.0  # and at least this many times lam
 _REFRESH = 10  # steps between two updates of the penalty parameters
+_RELAXED = 1.6  # over-relaxation: about half as many steps as with 1
 _DEPENDENT = 1e-10  # share of the largest eigenvalue of x' x at which columns count as dependent
 _ORIGIN = 1e-300
+_EVERY: Mapping[int, int] = {}
 
 
 class Split(NamedTuple):
-    """Points of each start: ``w`` orthonormal, ``z`` sparse, both (n, d, r); ``values`` is the objective at w."""
+    """Points of the starts that are left: ``w`` orthonormal, ``z`` sparse, both (n, d, r).
+
+    ``values`` is the objective at w, or at the orthonormal matrix nearest to z if that is lower; ``start`` tells where
+    each began.
+    """
 
     w: Array
     z: Array
     values: Array
+    start: Index
 
 
-def split(quadratic: Quadratic, lam: Array, starts: Array, *, steps: int, tol: float = 1e-4) -> Split:
+def split(
+    quadratic: Quadratic,
+    lam: Array,
+    starts: Array,
+    *,
+    steps: int,
+    tol: float = 1e-4,
+    keep: Mapping[int, int] = _EVERY,
+    multipliers: Array | None = None,
+    aim: float = np.inf,
+) -> Split:
     """Argmin over w in St(d, r) of ``-tr(w' Q w) + lam ||z||_1``, z = w, roughly, from each of the starts (n, d, r).
 
     ADMM (Boyd et al. 2011). The quadratic is concave, and each step replaces it by its tangent. With one penalty
     parameter per column, w is the polar factor of ``2 Q w + (z - u) diag(rho)``, because the columns of every w have
     norm one. So each step costs one product with Q for all starts together, and r x r eigenproblems.
+
+    After ``step`` steps, only the ``keep[step]`` starts with the lowest objectives continue. Near a stationary point,
+    ``multipliers`` (n, r, r), the symmetric L of its condition, let the steps begin where others would end. Steps end
+    early once ten of them change no entry by more than ``tol``, or if ``max(keep)`` steps leave all objectives above
+    ``aim``.
     """
-    w, z, dual = starts, starts, np.zeros_like(starts)
+    w, z, at = starts, starts, np.arange(len(starts))
     rho = np.ones((len(starts), 1, starts.shape[2]))
+    dual, last, threshold = np.zeros_like(starts), starts, lam / rho
+    if multipliers is not None:
+        slope = 2.0 * _images(quadratic, w) - w @ multipliers
+        dual = np.where(w == 0.0, np.minimum(np.maximum(slope, -lam), lam), lam * np.sign(w))
     for step in range(steps):
         gradient = 2.0 * _images(quadratic, w)
+        if step in keep:
+            values = np.minimum(_values(lam, w, gradient), objectives(quadratic, lam, orthonormal(z)))
+            if step == max(keep) and float(values.min()) > aim:
+                break
+            best = np.sort(np.argsort(values, kind="stable")[: keep[step]])
+            w, z, dual, gradient, at = w[best], z[best], dual[best], gradient[best], at[best]
+            rho, threshold = rho[best], threshold[best]
         if step % _REFRESH == 0:
+            if step and len(last) == len(w) and float(np.abs(w - last).max()) <= tol:
+                break
+            last = w
             rho, dual = _penalties(w, gradient, lam, rho, dual)
+            threshold = lam / rho
         w = orthonormal(gradient + (z - dual) * rho)
-        moved = w + dual
-        z = soft_threshold(moved, lam / rho)
-        dual = moved - z
-        if step % _REFRESH == _REFRESH - 1 and float(np.abs(w - z).max()) <= tol:
-            break
-    return Split(w, z, objectives(quadratic, lam, w))
+        moved = _RELAXED * w + (1.0 - _RELAXED) * z + dual
+        dual = np.minimum(np.maximum(moved, -threshold), threshold)
+        z = moved - dual
+    values = np.minimum(objectives(quadratic, lam, w), objectives(quadratic, lam, orthonormal(z)))
+    return Split(w, z, values, at)
 
 
 def objectives(quadratic: Quadratic, lam: Array, w: Array) -> Array:
     """``-tr(w' Q w) + lam ||w||_1`` at each of (n, d, r)."""
-    captured = np.einsum("nij,nij->n", w, _images(quadratic, w))
-    return np.asarray(np.abs(w).sum(axis=1) @ lam - captured)
+    return _values(lam, w, 2.0 * _images(quadratic, w))
+
+
+def _values(lam: Array, w: Array, gradient: Array) -> Array:
+    return np.asarray(np.abs(w).sum(axis=1) @ lam - 0.5 * np.einsum("nij,nij->n", w, gradient))
 
 
 def _penalties(w: Array, gradient: Array, lam: Array, rho: Array, dual: Array) -> tuple[Array, Array]:
@@ -67,18 +107,40 @@ def _penalties(w: Array, gradient: Array, lam: Array, rho: Array, dual: Array) -
 def _images(quadratic: Quadratic, w: Array) -> Array:
     """``Q w`` of every start by one product, with the shift, which makes Q positive semidefinite."""
     n, d, r = w.shape
-    side_by_side = w.transpose(1, 0, 2).reshape(d, n * r)
-    product = quadratic @ side_by_side
-    if quadratic.shift:
-        product = product + quadratic.shift * side_by_side
-    return np.ascontiguousarray(product.reshape(d, n, r).transpose(1, 0, 2))
+    if n == 1:
+        product = (quadratic @ w[0])[None]
+    else:
+        product = (quadratic @ w.transpose(1, 0, 2).reshape(d, n * r)).reshape(d, n, r).transpose(1, 0, 2)
+    return np.asarray(product + quadratic.shift * w if quadratic.shift else product)
 
 
 def orthonormal(x: Array) -> Array:
     """The orthonormal matrix nearest to x, or to each of a stack."""
-    transposed = np.swapaxes(x, -1, -2)
-    values, vectors = np.linalg.eigh(transposed @ x)
+    gram = np.swapaxes(x, -1, -2) @ x
+    if x.shape[-1] == 2:
+        return _orthonormal_pair(x, gram)
+    values, vectors = np.linalg.eigh(gram)
     if not float((values[..., 0] - _DEPENDENT * values[..., -1]).min()) > 0.0:
-        left, _, right = np.linalg.svd(x, full_matrices=False)  # the SVD completes a basis if x has too low a rank
-        return np.asarray(left @ right)
+        return _by_svd(x)
     return np.asarray(x @ ((vectors / np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)))
+
+
+def _orthonormal_pair(x: Array, gram: Array) -> Array:
+    """The same for two columns: the root of a 2 x 2 matrix G is ``(G + s I) / t``, s² = det G, t² = tr G + 2 s."""
+    a, b, c = gram[..., 0, 0], gram[..., 0, 1], gram[..., 1, 1]
+    total, determinant = a + c, a * c - b * b
+    if not float((determinant - _DEPENDENT * total * total).min()) > 0.0:
+        return _by_svd(x)
+    s = np.sqrt(determinant)
+    t = np.sqrt(total + 2.0 * s)
+    scale = 1.0 / (s * t)  # the determinant of G + s I is s t²
+    inverse = np.empty_like(gram)
+    inverse[..., 0, 0], inverse[..., 1, 1] = (c + s) * scale, (a + s) * scale
+    inverse[..., 0, 1] = inverse[..., 1, 0] = -b * scale
+    return np.asarray(x @ inverse)
+
+
+def _by_svd(x: Array) -> Array:
+    """The same by an SVD, which completes a basis if x has too low a rank."""
+    left, _, right = np.linalg.svd(x, full_matrices=False)
+    return np.asarray(left @ right)

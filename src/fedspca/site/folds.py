@@ -23,6 +23,8 @@ from fedspca.linalg.operators import (
 from fedspca.site.errors import InvalidQuery
 from fedspca.site.question import DEAL, Query, Question, SiteData, Terms
 
+MINE = 0  # the part of the rows that is the sample
+
 
 def deal(site: str, rows: int, folds: int, seed: int, least: int = 1) -> Labels:
     """Return the fold of each of a site's rows: at random, in folds of nearly equal size.
@@ -37,6 +39,31 @@ def deal(site: str, rows: int, folds: int, seed: int, least: int = 1) -> Labels:
     labels = ((first + np.arange(rows)) % folds).astype(np.int16)
     rng.shuffle(labels)
     return labels
+
+
+def answer_of_sample(question: Question, data: SiteData, query: Query) -> Terms:
+    """Answer a question about one of so many parts of the rows.
+
+    Parameters
+    ----------
+    question : Question
+        An additive one.
+    data : SiteData
+        The rows.
+    query : Query
+        The question as it is asked, with the number of parts and the seed that assigns rows to parts.
+    """
+    if not data.preparation.plain:
+        told = "rows with covariates, weights or a mean of their own have no sample."
+        raise InvalidQuery(data.site, query.name, told)
+    labels = deal(data.site, data.rows.shape[0], query.sample, int(query.scalars[DEAL]))
+
+    def of(rows: Rows, its: Labels) -> Sums:
+        part = SiteData(data.site, rows[np.flatnonzero(its == MINE)], missing=data.missing, few=data.few)
+        return tuple(question.answer(part, None, query.as_a_whole())[1].values())
+
+    sums = data.rows.labelled_total(of, labels) if isinstance(data.rows, RemoteRows) else of(data.rows, labels)
+    return dict(zip(question.terms, sums, strict=True))
 
 
 def answer_by_fold(question: Question, data: SiteData, query: Query, least: int) -> Terms:

@@ -2,7 +2,8 @@
 
 Quantiles come from counts: how many values of all sites are not above each of some edges. The edges are first spread
 widely about the joint mean, then set where the counts so far say that the quantiles are. Between two edges the number
-of values is known, and their places are not: that is the error, and :class:`Learnt` says how large it can be.
+of values is known, and their places are not: that is the error, and
+:class:`~fedspca.linalg.maps.Learnt` says how large it can be.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from fedspca.federation.base import Aggregate, Around, Federation, preparation_of
-from fedspca.linalg.maps import CountModel, Curves, FeatureMap
+from fedspca.federation.private import PrivateFederation
+from fedspca.linalg.maps import CountModel, Curves, FeatureMap, Learnt
 from fedspca.site.errors import InvalidData
 from fedspca.site.question import MOST_EDGES, Query
 
@@ -23,18 +25,6 @@ ROUNDING = 1e-9  # of shares
 REFINED = 2  # how often edges are set anew
 NORMAL_REACH = 3.6  # normal scores beyond this are those of one row in 6,000
 WITHIN = MOST_EDGES // 2 - 2  # edges between two, to find one quantile
-
-
-@dataclass(frozen=True, eq=False)
-class Learnt:
-    """A transform, and the most by which a value can differ from that of the same transform on the pooled rows.
-
-    ``error`` is the share of rows within which a rank is known for ``normal``; it is in standard deviations of the
-    feature for ``winsorise``, and 0 for ``pearson``.
-    """
-
-    seen: FeatureMap
-    error: float
 
 
 class Mapped(Around):
@@ -71,7 +61,7 @@ def learnt_of(federation: Federation) -> Learnt | None:
     """Return the joint transform of a federation, however it is wrapped; None if it has none."""
     inner: object = federation
     while isinstance(inner, Around):
-        if isinstance(inner, Mapped):
+        if isinstance(inner, Mapped | PrivateFederation):
             return inner.learnt
         inner = inner._federation
     return None

@@ -2,17 +2,19 @@
 
 import itertools
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
 from all_supports import best_in_turn
+from fedspca.linalg.cardinality import joint
 from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.cardinality.bounds import line_search, orthogonal_mass, projection_mass, tightened
-from fedspca.linalg.cardinality.column import row_bounds
+from fedspca.linalg.cardinality.column import largest_row_bound, row_bounds
 from fedspca.linalg.cardinality.fewest import eliminated, fewest_nonzeros
-from fedspca.linalg.cardinality.joint import best_loadings
+from fedspca.linalg.cardinality.joint import _promising, best_loadings
 from fedspca.linalg.cardinality.points import Points, bases, fitted, supports_of
 from fedspca.linalg.cardinality.polish import captured, orthonormal_basis, refit_free, refit_orthogonal
 from fedspca.linalg.cardinality.selection import distinct, heaviest, ranked
@@ -60,6 +62,50 @@ def test_a_feature_that_two_columns_want_goes_to_the_one_where_both_gain():
     s = x.T @ x
     fit = best_loadings(s, (4, 4), orthogonal=True, tuning=Tuning())
     assert fit.variance >= best_in_turn(s, (4, 4), orthogonal=True) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_the_largest_row_bound_is_that_of_all_rows(k):
+    rng = np.random.default_rng(k)
+    for d in (5, 40, 200):
+        s = np.cov(rng.standard_normal((50, d)) * rng.uniform(0.1, 3.0, d), rowvar=False)
+        s[rng.integers(d)] *= 2.0
+        n = min(k, d)
+        assert largest_row_bound(s, n) == pytest.approx(row_bounds(s, n).max(), rel=1e-14)
+
+
+def test_a_row_that_is_not_among_the_longest_may_have_the_largest_bound():
+    # sixty features alone with variance 3, and four with entries of 1.2: shorter rows, and a bound of 4.8
+    s = np.diag(np.full(64, 3.0))
+    s[60:, 60:] = 1.2
+    assert largest_row_bound(s, 4) == pytest.approx(4.8)
+
+
+CLUSTER = list(range(350, 356))
+
+
+def varied(rng, height):
+    """Three hundred features of large variance, and six alike with less, whose sum varies most if they are high."""
+    x = rng.standard_normal((500, 400))
+    x[:, :300] *= 2.5
+    x[:, CLUSTER] += height * rng.standard_normal((500, 1))
+    return np.cov(x, rowvar=False)
+
+
+def test_a_cluster_with_little_variance_is_among_the_features_of_a_first_search():
+    s, tuning = varied(np.random.default_rng(0), 1.35), Tuning.for_size(400, 6, 2)
+    rows = _promising(s, (6, 6), [], tuning)
+    assert len(rows) < 200
+    assert set(CLUSTER) <= set(rows.tolist())
+    assert CLUSTER in [one.tolist() for one in best_loadings(s, (6, 6), orthogonal=True, tuning=tuning).supports]
+
+
+def test_features_outside_a_first_search_take_the_places_of_others(monkeypatch):
+    s, tuning = varied(np.random.default_rng(0), 1.35), replace(Tuning.for_size(400, 6, 2), starts=400)
+    monkeypatch.setattr(joint, "_promising", lambda *_: np.arange(300))
+    assert list(range(350, 356)) in [
+        one.tolist() for one in best_loadings(s, (6, 6), orthogonal=True, tuning=tuning).supports
+    ]
 
 
 def test_row_bounds_hold_for_the_feature_of_largest_weight():
@@ -209,6 +255,15 @@ def test_sets_of_features_are_told_apart():
     again = np.concatenate([supports, supports[::-1]])
     assert distinct(again).tolist() == list(range(400))
     assert len(distinct(again, np.repeat([0, 1], 400))) == 800
+
+
+def test_a_column_with_a_weight_of_zero_is_not_given_a_feature_twice():
+    # two columns of three features, of five: one feature is shared, and has the weight zero in one of them
+    off = [[0, 4.65, -8.19, 8.79, 9.67], [0, 0, -3.84, 16.91, 7.12], [0, 0, 0, -5.77, -5.31], [0, 0, 0, 0, 11.34]]
+    upper = np.array([*off, [0.0] * 5])
+    s = upper + upper.T + 74.0 * np.eye(5)
+    fit = best_loadings(s, (3, 3), orthogonal=True, tuning=Tuning.for_size(5, 3, 2))
+    assert fit.variance > 180.49
 
 
 def test_backward_elimination_leaves_nothing_to_eliminate():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.small import largest_eigenpairs
+from fedspca.linalg.small import largest_eigenpairs, stacked_eigenpairs
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -55,11 +55,6 @@ class Beside:
     def owners(self) -> Index:
         """One number for each basis."""
         return np.arange(len(self.stack))
-
-    @cached_property
-    def deflated(self) -> Array:
-        """``P S P``, of the first basis."""
-        return np.asarray(self.each[0])
 
     @cached_property
     def each(self) -> Array:
@@ -163,7 +158,7 @@ class Beside:
     def _free(self, blocks: Array, inside: Array) -> tuple[Array, Array]:
         """Argmax of ``x' C x / x' (I - u u') x``: an eigenproblem once ``I - u u'`` is whitened."""
         k = blocks.shape[1]
-        values, vectors = np.linalg.eigh(np.eye(k) - inside @ inside.transpose(0, 2, 1))
+        values, vectors = stacked_eigenpairs(np.eye(k) - inside @ inside.transpose(0, 2, 1))
         scale = np.where(values > _HELD, 1.0 / np.sqrt(np.maximum(values, _HELD)), 0.0)
         white = vectors * scale[:, None, :]
         gains, inner = _leading(white.transpose(0, 2, 1) @ blocks @ white)
@@ -217,5 +212,5 @@ def _leading(blocks: Array) -> tuple[Array, Array]:
     if blocks.shape[1] > _STACKED:
         pairs = [largest_eigenpairs(block, 1) for block in blocks]
         return np.array([values[0] for values, _ in pairs]), np.array([vectors[:, 0] for _, vectors in pairs])
-    values, vectors = np.linalg.eigh(blocks)
+    values, vectors = stacked_eigenpairs(blocks)
     return values[:, -1], vectors[:, :, -1]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.cardinality.column import row_bounds
+from fedspca.linalg.cardinality.column import largest_row_bound
 from fedspca.linalg.cardinality.tuning import ProofTuning
 from fedspca.linalg.small import eigenpairs
 
@@ -73,7 +73,9 @@ def cheap_bound(s: Array, k: Counts, *, orthogonal: bool) -> float:
     """A cheap bound, by a partial sort only: from the largest row bounds and the largest variances of features."""
     heavy = np.sort(s.diagonal())[::-1]
     within = float(heavy[: min(sum(k), len(s))].sum())  # the trace of S on all the supports
-    rows = sum(float(row_bounds(s, min(n, len(s))).max()) for n in _lengths(k, orthogonal=orthogonal))
+    lengths = [min(n, len(s)) for n in _lengths(k, orthogonal=orthogonal)]
+    of_length = {n: largest_row_bound(s, n) for n in set(lengths)}
+    rows = sum(of_length[n] for n in lengths)
     return min(within, rows) * (1.0 + ROUNDING)
 
 

@@ -16,6 +16,7 @@ Index = NDArray[np.intp]
 _GAIN = 1e-11  # relative: a smaller gain is rounding error
 _DENSE = 20  # per entry, a dense product is about this many times as fast as a sparse one
 _GATHERED = 1_000_000  # entries of S that are gathered at a time for products with sparse rows
+_LONGEST = 32  # rows whose bounds are computed first
 _COPY = 1e-8  # share of the largest variance: features are copies of each other if their entries differ by less
 
 
@@ -25,9 +26,24 @@ def row_bounds(s: Array, k: int) -> Array:
     If feature j carries the largest weight of the best k-sparse unit x, then
     ``x' S x = sum_i S_ji x_i / x_j <= b_j``.
     """
-    d = len(s)
+    d = s.shape[1]
     sizes = np.abs(s)
     return np.asarray((np.partition(sizes, d - k, axis=1)[:, d - k :] if k < d else sizes).sum(axis=1))
+
+
+def _reach(s: Array, k: int) -> Array:
+    """√k times the length of each row: at least its row bound."""
+    return np.asarray(np.sqrt(k * np.einsum("ij,ij->i", s, s)))
+
+
+def largest_row_bound(s: Array, k: int) -> float:
+    """The largest row bound. A row whose length is below it by a factor of √k cannot have it, and is not sorted."""
+    reach = _reach(s, k)
+    longest = np.argsort(-reach, kind="stable")
+    best = float(row_bounds(s[longest[:_LONGEST]], k).max())
+    rest = longest[_LONGEST:]
+    rest = rest[reach[rest] > best]
+    return max(best, float(row_bounds(s[rest], k).max())) if len(rest) else best
 
 
 class Columns(NamedTuple):
@@ -106,20 +122,22 @@ def _stacked(rows: Array, of: Index, starts: Array | None) -> tuple[Array, Index
 
 def _in_waves(beside: Beside, k: int, tuning: Tuning, starts: Array | None) -> Columns:
     """Refitted supports, first from the features of largest row bounds, then from those that can still win."""
-    d, m = len(beside.s), len(beside.stack)
-    bounds = _bounds(beside, k)
-    order = np.argsort(-bounds, axis=1, kind="stable")[:, : _starting(d, k, tuning)]
-    first = order[:, : tuning.first_wave]
+    m = len(beside.stack)
+    features, bounds = _candidates(beside, k, tuning)
+    first = features[:, : tuning.first_wave]
     of = np.repeat(beside.owners, first.shape[1])
     settled = _settled(beside, *_stacked(_rows_of(beside, first.ravel(), of), of, starts), k, tuning)
     found = _refitted(beside, *settled, tuning)
     best = np.full(m, -np.inf)
     np.maximum.at(best, found.of, found.gains)
-    later = np.take_along_axis(bounds, order, axis=1)[:, tuning.first_wave :] > best[:, None] * (1.0 + TIE)
+    later = bounds[:, tuning.first_wave :] > best[:, None] * (1.0 + TIE)
     of, place = np.nonzero(later)
+    more = features[of, place + tuning.first_wave]
+    if beside.alone and len(of):  # some of these bounds were estimates
+        able = row_bounds(beside.s[more], k) > best[of] * (1.0 + TIE)
+        of, more = of[able], more[able]
     if not len(of):
         return found
-    more = order[of, place + tuning.first_wave]
     parts = [
         _settled(beside, _rows_of(beside, more[part], of[part]), of[part], k, tuning)
         for part in np.array_split(np.arange(len(of)), -(-len(of) // tuning.chunk))
@@ -133,16 +151,33 @@ def _rows_of(beside: Beside, features: Index, of: Index) -> Array:
     return beside.rows(features[:, None], of)[:, 0]
 
 
-def _bounds(beside: Beside, k: int) -> Array:
-    """Row bounds beside each basis (m, d).
+def _candidates(beside: Beside, k: int, tuning: Tuning) -> tuple[Index, Array]:
+    """The features to start from beside each basis and their row bounds, largest first: (m, n) each.
 
-    With many features they are those of S, scaled by what is left of each feature: P S P differs from S only in the
-    rows and columns that the sparse basis touches.
+    With many features the bounds are those of S, scaled by what is left of each feature: P S P differs from S only in
+    the rows and columns that the sparse basis touches. Beside other columns, at most ``tuning.starts`` features are
+    used, those whose rows are longest. Without other columns, the bound of a row that is not among the longest is
+    estimated by its length, which is at least as large.
     """
-    if beside.formed:
-        return np.array([row_bounds(deflated, k) for deflated in beside.each])
-    whole, own = row_bounds(beside.s, k), np.maximum(beside.s.diagonal(), 1e-300)
-    return np.asarray(whole * np.clip(beside.diagonals / own, 0.0, 1.0))
+    d = len(beside.s)
+    n = _starting(d, k, tuning)
+    if beside.alone:
+        reach = _reach(beside.s, k)
+        features = np.repeat(np.argsort(-reach, kind="stable")[None], len(beside.stack), axis=0)
+        bounds = reach[features]
+        bounds[:, :_LONGEST] = row_bounds(beside.s[features[0, :_LONGEST]], k)
+    elif beside.formed:
+        features = np.broadcast_to(np.arange(d), (len(beside.stack), d))
+        bounds = np.array([row_bounds(deflated, k) for deflated in beside.each])
+    else:
+        n = min(n, tuning.starts)
+        left = np.clip(beside.diagonals / np.maximum(beside.s.diagonal(), 1e-300), 0.0, 1.0)
+        features = heaviest(np.sqrt(np.einsum("ij,ij->i", beside.s, beside.s)) * left, n)
+        used = np.unique(features)
+        bounds = row_bounds(beside.s[used], k)[np.searchsorted(used, features)]
+        bounds = bounds * np.take_along_axis(left, features, axis=1)
+    order = np.argsort(-bounds, axis=1, kind="stable")[:, :n]
+    return np.take_along_axis(features, order, axis=1), np.take_along_axis(bounds, order, axis=1)
 
 
 def _starting(d: int, k: int, tuning: Tuning) -> int:
@@ -260,11 +295,10 @@ def _sparse_rows(supports: Index, weights: Array, d: int) -> sp.csr_array:
 def _refitted(beside: Beside, supports: Index, of: Index, tuning: Tuning) -> Columns:
     """The best supports, refitted, by owner and best first.
 
-    If there are too many for an owner, those with the largest block norms are refitted.
+    If there are too many for an owner, those that promise most are refitted.
     """
     if len(supports) > tuning.refits:
-        norms = _block_norms(beside, supports, of)
-        order = ranked(norms, supports, of)
+        order = ranked(_promised(beside, supports, of), supports, of)
         order = order[rank_within(of[order]) < tuning.refits]
         supports, of = supports[order], of[order]
     gains, weights = beside.refit(supports, of)
@@ -272,10 +306,10 @@ def _refitted(beside: Beside, supports: Index, of: Index, tuning: Tuning) -> Col
     return (found if np.isfinite(gains).all() else found.at(np.isfinite(gains))).ranked()
 
 
-def _block_norms(beside: Beside, supports: Index, of: Index) -> Array:
-    """The squared norm of the block of ``P S P`` on each support."""
+def _promised(beside: Beside, supports: Index, of: Index) -> Array:
+    """The squared norm of the block of ``P S P`` on each support, over its trace: at most its largest eigenvalue."""
     blocks = beside.blocks(supports, of)
-    return np.asarray(np.einsum("mij,mij->m", blocks, blocks))
+    return np.asarray(np.einsum("mij,mij->m", blocks, blocks) / np.maximum(np.einsum("mii->m", blocks), 1e-300))
 
 
 def _promising_swaps(beside: Beside, points: Columns, scores: Array, n: int) -> Index:
@@ -319,8 +353,8 @@ def lowest(beside: Beside, column: Column) -> Column:
 
     A fixed rule then decides which of two equal features is selected, and rounding does not.
     """
-    sizes = np.abs(beside.deflated[:, column.support])
-    own = beside.deflated.diagonal()
+    sizes = np.abs(beside.rows(column.support[None], beside.owners[:1])[0].T)
+    own = beside.diagonals[0]
     for at in reversed(range(len(column.support))):
         feature = column.support[at]
         apart = np.abs(sizes[:feature] - sizes[feature])

@@ -51,11 +51,38 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
         alone = Beside(s, np.zeros((len(s), 0)), orthogonal)
         column = lowest(alone, best_columns(alone, k[0], tuning, given)[0])
         return Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain)
+    rows = _promising(s, k, dense, tuning)
+    if len(rows) < len(s):
+        return _widened(s, rows, k, orthogonal, tuning, dense)
+    best = _searched(s, k, orthogonal, tuning, dense)
+    return _finished(s, best, k, orthogonal)
+
+
+def _promising(s: Array, k: Counts, dense: list[Array], tuning: Tuning) -> Index:
+    """The features of a first search: of the best single columns, of the longest rows of S, of a dense start."""
+    n = max(tuning.wide, tuning.spare * sum(k))
+    if n >= len(s):
+        return np.arange(len(s))
+    lengths = [np.einsum("ij,ij->i", table, table) for table in (s, *dense[:1])]
+    longest = heaviest(np.array(lengths), n // len(lengths))
+    return np.unique(np.concatenate([longest.ravel(), _single(s, k, tuning.quick()).supports.ravel()]))
+
+
+def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
+    """Search on some features, then update the columns of the result until no other feature gains either."""
+    near = _searched(s[np.ix_(rows, rows)], k, orthogonal, tuning, [w[rows] for w in dense])
+    w = np.zeros((1, len(s), len(k)))
+    w[0, rows] = near.w
+    found = Points(w, np.array([near.variance]))
+    best = swept(s, found, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
+    return _finished(s, best.fits()[0], k, orthogonal)
+
+
+def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
     quick = tuning.quick()
     points = swept(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
     if tuning.handovers:
         points = swept(s, points.best(tuning.points // 2), k, orthogonal, quick, sweeps=1)
-        points = swept(s, points.best(tuning.finalists), k, orthogonal, tuning, sweeps=tuning.sweeps)
     points = points.best(tuning.finalists)
     points = swept(s, points, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
     best = _polished(s, points, orthogonal)
@@ -63,7 +90,7 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
         best = handed_over(s, best, k, orthogonal, tuning)
         best = swapped(s, best, k, orthogonal, tuning)
         best = exchanged(s, best, k, orthogonal, tuning)
-    return _finished(s, best, k, orthogonal)
+    return best
 
 
 def _polished(s: Array, points: Points, orthogonal: bool) -> Fit:
@@ -124,7 +151,7 @@ def _pooled(s: Array, k: Counts, cut: list[Index], tuning: Tuning, single: Colum
     The pool contains the supports of the truncated dense starts and of the best single columns.
     """
     d, size = len(s), max(k)
-    if min(k) < size:
+    if min(k) < size or not tuning.pool:
         return Points(np.zeros((0, d, len(k))), np.zeros(0))
     pool = np.concatenate([single.supports, np.stack(cut, axis=1).reshape(-1, size)])
     pool = pool[distinct(pool)][: tuning.pool]

@@ -48,17 +48,18 @@ def _settled(s: Array, points: Points, k: Counts, orthogonal: bool, tuning: Tuni
 def _handovers(s: Array, fit: Fit, i: int, k: Counts, orthogonal: bool, tuning: Tuning) -> Points:
     """Points in which column i gives up one of its features and another column takes it."""
     without = _replacements(s, fit, i, orthogonal)
-    pairs = [
-        (at, j, feature)
+    given_up = [
+        (at, feature)
         for at, feature in enumerate(np.flatnonzero(fit.w[:, i]).tolist()[: len(without.gains)])
-        for j in range(len(k))
-        if j != i and not fit.w[feature, j] and np.isfinite(without.gains[at])
+        if np.isfinite(without.gains[at])
     ]
     found = [Points(np.zeros((0, *fit.w.shape)), np.zeros(0))]
-    for j in range(len(k)):
-        mine = [(at, feature) for at, other, feature in pairs if other == j]
+    for j, kj in enumerate(k):
+        # a column may have a feature with weight zero: a support that named it twice would be no support
+        support = heaviest(np.abs(fit.w[None, :, j]), kj)[0]
+        mine = [(at, feature) for at, feature in given_up if j != i and feature not in support]
         if mine:
-            found += _taken(s, fit, i, j, k[j], without, np.array(mine), orthogonal, tuning)
+            found += _taken(s, fit, i, j, support, without, np.array(mine), orthogonal, tuning)
     return found[0].joined(*found[1:])
 
 
@@ -81,12 +82,12 @@ def _replacements(s: Array, fit: Fit, i: int, orthogonal: bool) -> Columns:
 
 
 def _taken(
-    s: Array, fit: Fit, i: int, j: int, kj: int, without: Columns, mine: Index, orthogonal: bool, tuning: Tuning
+    s: Array, fit: Fit, i: int, j: int, support: Index, without: Columns, mine: Index, orthogonal: bool, tuning: Tuning
 ) -> list[Points]:
     """Points in which column j takes a feature that column i gave up, the promising ones improved by swaps."""
+    kj = len(support)
     w = np.repeat(fit.w[None], len(mine), axis=0)
     put(w, np.arange(len(mine)), i, without.at(mine[:, 0]))
-    support = heaviest(np.abs(fit.w[None, :, j]), kj)[0]
     trials = np.repeat(np.repeat(support[None, None, :], len(mine), axis=0), kj, axis=1)
     trials[:, np.arange(kj), np.arange(kj)] = mine[:, 1:]
     found = []

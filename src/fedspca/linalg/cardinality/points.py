@@ -12,6 +12,7 @@ from fedspca.linalg.cardinality.polish import Fit, nearest_orthogonal, refit_ort
 from fedspca.linalg.cardinality.selection import TIE, heaviest, signatures
 from fedspca.linalg.cardinality.together import nearest, refitted
 from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.small import stacked_eigenpairs
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -86,7 +87,7 @@ def bases(w: Array) -> Array:
     gram = w.transpose(0, 2, 1) @ w
     if float(np.abs(gram - np.eye(w.shape[2])).max()) < _ORTHONORMAL:
         return w
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = stacked_eigenpairs(gram)
     keep = values > _DEPENDENT * values[:, -1:]
     scale = np.divide(1.0, np.sqrt(np.where(keep, values, 1.0)), out=np.zeros_like(values), where=keep)
     b = w @ (vectors * scale[:, None, :])

@@ -21,7 +21,7 @@ from fedspca.linalg.cardinality.bounds import (
 )
 from fedspca.linalg.cardinality.branch import Proof, prove
 from fedspca.linalg.cardinality.chains import Sets, none_listed
-from fedspca.linalg.cardinality.column import best_columns, row_bounds
+from fedspca.linalg.cardinality.column import best_columns, largest_row_bound
 from fedspca.linalg.cardinality.packings import columns_bound, shared_bound
 from fedspca.linalg.cardinality.polish import Fit, orthonormal_basis
 from fedspca.linalg.cardinality.tuning import ProofTuning, Tuning
@@ -200,7 +200,7 @@ def _heads(s: Array, k: int, dual: Dual) -> Array:
     """Upper bounds on the variance that n features capture, for n = 0 … k."""
     heads = [0.0]
     for n in range(1, k + 1):
-        rows = float(row_bounds(s, n).max())
+        rows = largest_row_bound(s, n)
         heads.append(min(rows * (1.0 + ROUNDING), dual.for_mass(n - 1.0)))
     return np.array(heads)
 

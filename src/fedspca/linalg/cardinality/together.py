@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.small import stacked_eigenpairs
+
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
@@ -130,7 +132,7 @@ def _step(blocks: Array, w: Array, frame: _Frame) -> Array:
     lagrange = lagrange + lagrange.transpose(0, 2, 1)
     same_feature = frame.features[:, :, None] == frame.features[:, None, :]
     curvature = 2.0 * blocks - lagrange[:, frame.columns[:, None], frame.columns] * same_feature
-    values, vectors = np.linalg.eigh(tangent @ curvature @ tangent)
+    values, vectors = stacked_eigenpairs(tangent @ curvature @ tangent)
     size = np.abs(values)
     along = (vectors.transpose(0, 2, 1) @ (tangent @ gradient[:, :, None]))[:, :, 0]
     along /= np.maximum(size, _FLAT * size.max(axis=1, keepdims=True) + 1e-300)

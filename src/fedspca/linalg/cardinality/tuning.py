@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+_FEW, _SOME, _MANY = 5, 8, 20  # with more components, each of them costs more, and the search repeats less
 _LARGE = 1000  # with more features than this, a pass over S takes most of the time
 
 
@@ -18,6 +19,11 @@ class Tuning:
         With at most this many features, all of them are starts.
     first_wave : int
         Number of features used as starts first, by their row bounds. Their results decide which others are needed.
+    starts : int
+        With many features, the most of them that are starts beside other columns.
+    wide, spare : int
+        Of more features than ``wide``, and than ``spare`` times the non-zeros in all, a first search for several
+        columns uses only the most promising ones. All features are then tried in the place of those selected.
     short : int
         With at most this many non-zeros, every feature may be a start. With a larger k, only the share ``short / k`` of
         the features is used.
@@ -67,12 +73,15 @@ class Tuning:
 
     small: int = 16
     first_wave: int = 8
+    starts: int = 128
+    wide: int = 100
+    spare: int = 5
     short: int = 20
     long: int = 40
     power_steps: int = 20
     chunk: int = 512
     refits: int = 64
-    climbs: int = 6
+    climbs: int = 4
     swaps: int = 8
     steps: int = 40
     beam: int = 8
@@ -104,22 +113,23 @@ class Tuning:
         plain = cls()
         eigenproblem = max(1.0, (k / 16.0) ** 3)  # in units of a small one
         fewer = max(1.0, (r - 1) / 2.0)
-        most_climbs = plain.climbs if r > 1 else 4 * plain.climbs  # for one component there is no other work
+        most_climbs = plain.climbs if r > 1 else 6 * plain.climbs  # for one component there is no other work
         made = replace(
             plain,
             refits=max(2, int(plain.refits / eigenproblem)),
             climbs=max(1, int(most_climbs / max(1.0, eigenproblem / 8.0, fewer / 2.0))),
             swaps=max(2, int(plain.swaps / eigenproblem)),
             steps=max(4, int(plain.steps / max(1.0, eigenproblem / 8.0))),
-            beam=max(2, int(plain.beam / fewer)),
-            points=max(8, int(plain.points / fewer)),
-            branches=plain.branches if r <= 3 else 1,
-            pool=max(8, int(plain.pool / max(1.0, eigenproblem / 4.0, fewer))),
+            beam=plain.beam if r <= _FEW else max(2, int(plain.beam / fewer)) if r <= _MANY else 1,
+            points=plain.points if r <= _FEW else max(8, int(plain.points / fewer)) if r <= _MANY else 2,
+            starts=plain.starts if r <= _SOME else plain.starts // 4,
+            branches=plain.branches if r <= _FEW else 1,
+            pool=max(8, int(plain.pool / max(1.0, eigenproblem / 4.0, fewer))) if r <= _SOME else 0,
             sweeps=max(2, int(plain.sweeps / max(1.0, fewer / 2.0))),
-            finalists=max(3, int(plain.finalists / fewer)),
+            finalists=max(3, int(plain.finalists / fewer)) if r <= _MANY else 1,
             pairs=plain.pairs if r <= 4 and k <= 64 else 0,
-            handovers=r <= 5 and k <= 64,
-            rotations=plain.rotations if r <= 5 else 0,
+            handovers=r <= _FEW and k <= 64,
+            rotations=plain.rotations if r <= 3 else 30 if r <= _FEW else 0,
         )
         return made if d <= _LARGE or r == 1 else made.lighter()
 
@@ -134,7 +144,7 @@ class Tuning:
             finalists=1,
             sweeps=2,
             pairs=0,
-            pool=8,
+            pool=0,
             handovers=False,
         )
 

@@ -20,6 +20,7 @@ from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
 
+ENTERING = 0.75  # the most features that may enter at once, of those that an update asked one by one
 POWER_ROUNDS = 3  # one is useless and two often end in a poor basin
 
 
@@ -104,10 +105,21 @@ def begin(
     )
 
 
-def begin_at(state: State, earlier: Earlier) -> State:
-    """Ask first what an earlier fit knew: one round takes the place of the power rounds, and judges its loadings."""
-    asked = orthonormal(np.hstack([orthonormal(earlier.w), earlier.basis]))
-    return replace(state, power_rounds=1, asked=asked, candidates=(earlier.w,))
+def begin_at(state: State, earlier: Earlier, *, most: int = 0) -> State:
+    """Ask first what an earlier fit knew: one round takes the place of the power rounds, and judges its loadings.
+
+    If the features with a weight, and the basis, are at most ``most`` directions, each of these features is asked. Then
+    S is known on the old support, and a point that differs from the old one in its weights only needs no round more. By
+    the loadings alone a round gains a factor of about ten: what the model does not know of S, over the curvature. One
+    search is then enough, since the model ranks starts by what it knows of S.
+    """
+    used = np.flatnonzero(earlier.w.any(axis=1))
+    first, searches = orthonormal(earlier.w), state.search_rounds
+    if len(used) + earlier.basis.shape[1] <= most:
+        first, searches = np.zeros((len(earlier.w), len(used))), min(searches, 1)
+        first[used, np.arange(len(used))] = 1.0
+    asked = orthonormal(np.hstack([first, earlier.basis]))
+    return replace(state, power_rounds=1, search_rounds=searches, asked=asked, candidates=(earlier.w,))
 
 
 def ended(state: State, width: int) -> Array:
@@ -235,11 +247,33 @@ def _plan(problem: Problem, state: State, answer: Array) -> State:
         candidates = _searched(problem, state, nth)
     else:
         candidates = tuple(problem.improve(state.model, state.incumbent))
+    features = _asked_features(state)
+    if features.any() and state.incumbent is not None and nth < state.search_rounds:
+        candidates = (*problem.improve(state.model, state.incumbent), *candidates)
     if not candidates:
         return replace(state, stopped=StopReason.STATIONARY)
     probes = problem.probes(state.model, state.n_components, state.incumbent)
     columns = candidates if probes is None else (*candidates, probes)
-    return replace(state, asked=orthonormal(np.hstack(columns)), candidates=candidates)
+    return replace(
+        state, asked=orthonormal(np.hstack([*columns, _entered(features, candidates)])), candidates=candidates
+    )
+
+
+def _asked_features(state: State) -> NDArray[np.bool_]:
+    """Return which features the first question of an update asked one by one."""
+    if state.power_rounds != 1 or state.round != 1:
+        return np.zeros(len(state.asked), dtype=bool)
+    return np.asarray(np.einsum("ij,ij->i", state.asked, state.asked) > 1 - 1e-9)
+
+
+def _entered(asked: NDArray[np.bool_], candidates: tuple[Array, ...]) -> Array:
+    """Return features that points have beside those that were asked one by one, if these are not too many: e_j each."""
+    new = np.flatnonzero(np.any([w.any(axis=1) for w in candidates], axis=0) & ~asked)
+    if not asked.any() or len(new) > ENTERING * np.count_nonzero(asked):
+        new = new[:0]
+    columns = np.zeros((len(asked), len(new)))
+    columns[new, np.arange(len(new))] = 1.0
+    return columns
 
 
 def _searched(problem: Problem, state: State, nth: int) -> tuple[Array, ...]:

@@ -1,13 +1,13 @@
 """The l1 problem as the outer loop sees it: propose on the surrogate, assess with exact products."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg import nystrom
 from fedspca.linalg.certificate import certify
-from fedspca.linalg.proximal import minimise
+from fedspca.linalg.proximal import L1Solution, minimise
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import canonical
 from fedspca.linalg.shrinkage import soft_threshold
@@ -77,10 +77,29 @@ class Penalised:
         known = nystrom.known(model)
         warm = self._inside(warm, rows)
         tol = 0.1 * self.tol if known else self.tuning.fine
-        found = search(quadratic, self.lam, inside, rotations, warm, self.tuning, tol=tol)
+        found = search(quadratic, self.lam, inside, rotations, [warm], self.tuning, tol=tol)
         # exact products rank the points kept, and their columns improve the model: more points find better optima
         keep = 1 if known else self.tuning.kept if r <= self.tuning.many else self.tuning.kept // 2
         return [scatter(self._canonical(quadratic, s.w), rows, model.n_features) for s in found[:keep]]
+
+    def on(
+        self, quadratic: Quadratic, basis: Array, rotations: Array, before: list[Array], deadline: float
+    ) -> L1Solution:
+        """The best point found on S itself, which needs no model and no rounds. ``before`` are further starts."""
+        rows = self._likely(2.0 * (quadratic @ basis), most=self.tuning.most)
+        # S is searched once, a model several times for r > 2: so the search is then not reduced for many features
+        wide = self.tuning.wide if basis.shape[1] <= 2 else len(basis)
+        tuning = replace(self.tuning, deadline=deadline, wide=wide)
+        part, inside = quadratic, basis
+        if len(rows) < len(basis):
+            part, inside = quadratic.rows(rows), self._inside(basis, rows)
+        starts = [self._inside(w, rows) for w in before]
+        tol = 0.1 * self.tol
+        found = search(part, self.lam, inside, rotations, starts, tuning, tol=tol)[0]
+        if len(rows) < len(basis):
+            w = scatter(found.w, rows, len(basis))
+            found = minimise(quadratic, self.lam, w, tol=tol, multiplier=found.multiplier)
+        return replace(found, w=self._canonical(quadratic, found.w))
 
     @staticmethod
     def _inside(w: Array, rows: NDArray[np.intp]) -> Array:
@@ -105,18 +124,27 @@ class Penalised:
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
         """The true objective and the first-order residual of the pooled problem."""
         value = float(-np.vdot(w, product) + self.lam @ np.abs(w).sum(axis=0))
-        residual = certify(w, 2.0 * product, self.lam).residual
+        residual = self.certificate(w, product)
         return Assessment(value, residual, residual <= self.tol)
+
+    def certificate(self, w: Array, product: Array) -> float:
+        """The first-order residual of the pooled problem at w, from its exact product."""
+        return certify(w, 2.0 * product, self.lam).residual
 
     def _canonical(self, quadratic: Quadratic, w: Array) -> Array:
         return canonical(w, np.einsum("ij,ij->j", w, quadratic @ w), reorder=bool(np.ptp(self.lam) == 0.0))
 
     def _rows(self, model: nystrom.NystromModel, basis: Array) -> NDArray[np.intp]:
         """Rows that any rotation of the basis could make non-zero: the row norm of the gradient is rotation-free."""
-        gradient = 2.0 * (model @ basis)
+        return self._likely(2.0 * (model @ basis))
+
+    def _likely(self, gradient: Array, most: int | None = None) -> NDArray[np.intp]:
+        """The features that may enter, by their gradients: at most so many, the likeliest."""
         norms = np.sqrt(np.einsum("ij,ij->i", gradient, gradient))
         chosen = norms > self.tuning.likely * float(self.lam.min())
-        least = min(len(norms), self.tuning.rows * basis.shape[1])
+        least = min(len(norms), self.tuning.rows * gradient.shape[1])
         if np.count_nonzero(chosen) < least:
             chosen[np.argpartition(-norms, least - 1)[:least]] = True
+        if most is not None and np.count_nonzero(chosen) > most:
+            return np.sort(np.argsort(-norms, kind="stable")[:most])
         return np.flatnonzero(chosen)

@@ -1,13 +1,12 @@
 """Search for the best point of the l1 problem, on S itself or on a model of S.
 
 Local solves end in the nearest stationary point, and there are many. Starts are several rotations of the leading
-subspace, and single features. Single features find clusters that the leading subspace does not show. Then each column
+subspace, and single features. Single features find clusters that the leading subspace does not show. All starts take
+steps of ADMM together, as one stack; the worse ones are dropped on the way, and the best are solved. Then each column
 of the best point is searched again, from every feature, given the other columns.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,9 @@ from fedspca.solvers.exact.tuning import PenalisedTuning
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+_ORIGIN = 1e-300
+_ALIKE = 1e-5  # relative: rough points whose objectives differ by less count as one
+
 
 def first_look(q: Quadratic, lam: Array, basis: Array, tuning: PenalisedTuning) -> L1Solution:
     """One rough point, which provides sparse columns for the model."""
@@ -31,7 +33,14 @@ def first_look(q: Quadratic, lam: Array, basis: Array, tuning: PenalisedTuning) 
 
 
 def search(
-    q: Quadratic, lam: Array, basis: Array, rotations: Array, warm: Array | None, tuning: PenalisedTuning, *, tol: float
+    q: Quadratic,
+    lam: Array,
+    basis: Array,
+    rotations: Array,
+    before: list[Array],
+    tuning: PenalisedTuning,
+    *,
+    tol: float,
 ) -> list[L1Solution]:
     """Stationary points of ``-tr(w' Q w) + lam ||w||_1``, best first; the best to ``tol``, the others roughly.
 
@@ -43,27 +52,47 @@ def search(
         Its leading eigenvectors.
     rotations : ndarray of shape (n, r, r)
         Rotations of the basis to start from.
-    warm : ndarray of shape (d, r), optional
-        A point to beat.
+    before : list of ndarray of shape (d, r)
+        Points to beat.
     """
     r, tuning = basis.shape[1], tuning.at(*basis.shape)
+    if r == 1:
+        return _one_column(q, lam, np.hstack([basis, *before]), tuning, tol)
+    plain = objectives(q, lam, np.array(rotated(basis, rotations[:0])))
+    if float(plain.min()) > -tuning.plain * q.energy(basis):
+        tuning = tuning.thorough()
     turns = _plane_turns(tuning.turns) if r == 2 and not len(rotations) else rotations[: tuning.turns]
-    starts = [*rotated(basis, turns), _single_features(q, r)]
-    starts += list(_by_columns(q, lam, r, tuning))
+    starts = [*rotated(basis, turns), _single_features(q, r), *_by_columns(q, lam, tuning)]
     found = _from_split(q, lam, np.array(starts), tuning)
-    if warm is not None:
-        found.append(minimise(q, lam, warm, tol=tuning.rough))
+    found += [minimise(q, lam, w, tol=tuning.rough) for w in before]
     found.sort(key=lambda s: s.objective)
+    if r > 2:
+        found = _exchanges(q, lam, found, tuning)
+    found = distinct(found)
+    return [found[0] if tuning.late else _solved(q, lam, found[0], tol), *found[1:]]
+
+
+def _one_column(q: Quadratic, lam: Array, starts: Array, tuning: PenalisedTuning, tol: float) -> list[L1Solution]:
+    """The same for one component: power steps from every feature converge, and no column has to be exchanged."""
+    nothing = np.zeros((1, q.n_rows, 0))
+    columns = soft_power(q, lam, _heavy(q, tuning.features), nothing, steps=tuning.power_steps, starts=starts)
+    x, values = columns.x[0].T, columns.values[0]
+    best = minimise(q, lam, x[0][:, None], tol=tol)
+    others = np.flatnonzero(np.isfinite(values[: tuning.basins]))[1:]
+    return [best, *(L1Solution(x[i][:, None], best.multiplier, values[i], np.inf, 0, False) for i in others)]
+
+
+def _exchanges(q: Quadratic, lam: Array, found: list[L1Solution], tuning: PenalisedTuning) -> list[L1Solution]:
+    """The same points and better ones, which differ from the best in some columns, while that gains."""
     alone = _alone(q, lam, tuning)
     for _ in range(tuning.exchanges):
         if tuning.late:
             break
-        better = _exchanged(q, lam, found[0], alone, tuning)
-        found = sorted(better + found, key=lambda s: s.objective)
-        if not better or better[0] is not found[0]:
+        best = found[0].objective
+        found = sorted(_exchanged(q, lam, found[0], alone, tuning) + found, key=lambda s: s.objective)
+        if found[0].objective > best - tuning.gaining * abs(best):
             break
-    found = distinct(found)
-    return [found[0] if tuning.late else _solved(q, lam, found[0], tol), *found[1:]]
+    return found
 
 
 def distinct(solutions: list[L1Solution], *, within: float = 1e-4) -> list[L1Solution]:
@@ -79,19 +108,47 @@ def _solved(q: Quadratic, lam: Array, s: L1Solution, tol: float) -> L1Solution:
     return s if s.residual <= tol else minimise(q, lam, s.w, tol=tol, multiplier=s.multiplier)
 
 
-def _from_split(q: Quadratic, lam: Array, starts: Array, tuning: PenalisedTuning) -> list[L1Solution]:
-    """The best of many starts after ADMM, solved locally; a start that was better than its solution is kept."""
-    rough, before = split(q, lam, starts, steps=tuning.split_steps), objectives(q, lam, starts)
-    order = np.argsort(np.minimum(rough.values, before), kind="stable")[: tuning.solved]
-    if 0 not in order:  # the first start is always solved: with many columns, ADMM converges late
-        order[-1] = 0
-    points = (starts[i] if before[i] < rough.values[i] else _sparse(rough.w[i], rough.z[i]) for i in order)
+def _from_split(
+    q: Quadratic, lam: Array, starts: Array, tuning: PenalisedTuning, beat: L1Solution | None = None
+) -> list[L1Solution]:
+    """The best of many starts after ADMM, solved locally; a start that was better than its solution is kept.
+
+    If the starts are near a solution to ``beat``, its multiplier helps, and they are given up if they stay above it.
+    """
+    multipliers, aim = None, np.inf
+    if beat is not None:
+        multipliers = np.broadcast_to(beat.multiplier, (len(starts), *beat.multiplier.shape))
+        aim = beat.objective + tuning.promising * _uncertain(q, beat.w, beat.objective)
+    rough = split(q, lam, starts, steps=tuning.split_steps, keep=dict(tuning.crowd), multipliers=multipliers, aim=aim)
+    before = objectives(q, lam, starts)
+    first = int(np.argmin(before))
+    ranked = _ranked(rough.values)[: tuning.solved]
+    best = float(rough.values[ranked[0]])
+    near = min(aim, best + tuning.near * _uncertain(q, rough.w[ranked[0]], best))
+    points = [_sparse(rough.w[i], rough.z[i]) for i in ranked if rough.values[i] <= near]
+    if before[first] < float(rough.values.min()):
+        points.insert(0, starts[first])
     solved = []
     for w in points:
         solved.append(minimise(q, lam, w, tol=tuning.rough, max_iter=tuning.steps))
         if tuning.late:
             break
     return solved
+
+
+def _uncertain(q: Quadratic, w: Array, value: float) -> float:
+    """How far apart rough objectives may be: more than the variance, if the penalty takes most of it away."""
+    energy = q.energy(w)
+    return energy * energy / max(abs(value), _ORIGIN)
+
+
+def _ranked(values: Array) -> list[int]:
+    """Indices by increasing value, each value once."""
+    kept: list[int] = []
+    for i in np.argsort(values, kind="stable").tolist():
+        if not kept or values[i] - values[kept[-1]] > _ALIKE * abs(values[i]):
+            kept.append(i)
+    return kept
 
 
 def _sparse(w: Array, z: Array) -> Array:
@@ -119,24 +176,23 @@ def _single_features(q: Quadratic, r: int) -> Array:
     return w
 
 
-def _by_columns(q: Quadratic, lam: Array, r: int, tuning: PenalisedTuning) -> Iterator[Array]:
+def _by_columns(q: Quadratic, lam: Array, tuning: PenalisedTuning) -> Array:
     """Starts built column by column: each begins with a different one of the best single columns."""
-    features, nothing = _heavy(q, tuning.features), np.zeros((q.n_rows, 0))
-    first = soft_power(q, float(lam[0]), features, nothing, steps=tuning.power_steps)
-    for x in first.x.T[: tuning.paths]:
-        w = x[:, None]
-        for j in range(1, r):
-            following = soft_power(q, float(lam[j]), features, w, steps=tuning.power_steps)
-            w = _beside(w, following.x[:, 0])
-        yield w
+    features, nothing = _heavy(q, tuning.features), np.zeros((1, q.n_rows, 0))
+    first = soft_power(q, lam[:1], features, nothing, steps=tuning.power_steps)
+    n = min(tuning.paths, int(np.isfinite(first.values).sum()))
+    w: Array = first.x[0].T[:n, :, None]
+    for j in range(1, len(lam)):
+        following = soft_power(q, np.full(n, lam[j]), features, w, steps=tuning.power_steps)
+        w = np.array([_beside(path, x) for path, x in zip(w, following.x[:, :, 0], strict=True)])
+    return w
 
 
 def _alone(q: Quadratic, lam: Array, tuning: PenalisedTuning) -> Array:
     """The best columns for one component, each a different local optimum."""
-    found = soft_power(
-        q, float(lam.min()), _heavy(q, tuning.features), np.zeros((q.n_rows, 0)), steps=tuning.power_steps
-    )
-    return found.x[:, : tuning.basins]
+    nothing = np.zeros((1, q.n_rows, 0))
+    found = soft_power(q, lam.min(keepdims=True), _heavy(q, tuning.features), nothing, steps=tuning.power_steps)
+    return np.asarray(found.x[0][:, np.isfinite(found.values[0])][:, : tuning.basins])
 
 
 def _beside(w: Array, x: Array) -> Array:
@@ -154,26 +210,28 @@ def _beside(w: Array, x: Array) -> Array:
 
 def _exchanged(q: Quadratic, lam: Array, best: L1Solution, alone: Array, tuning: PenalisedTuning) -> list[L1Solution]:
     """Points that differ from the best one in one or two columns; the most promising ones are solved."""
-    others = islice(_with_other_columns(q, lam, best.w, alone, tuning), tuning.trials)
-    trials = [*others, *turned_pairs(best.w, tuning.columns)]
+    trials = [*_with_other_columns(q, lam, best.w, alone, tuning)[: tuning.trials]]
+    trials += turned_pairs(best.w, tuning.columns)
     if not trials:
         return []
-    found = _from_split(q, lam, np.array(trials), tuning)
+    found = _from_split(q, lam, np.array(trials), tuning, best)
     return sorted((s for s in found if s.objective < best.objective), key=lambda s: s.objective)
 
 
-def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning: PenalisedTuning) -> Iterator[Array]:
+def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning: PenalisedTuning) -> Array:
     """The point with one column replaced: by those that are best beside the others, and by those that are best alone.
 
     The latter may overlap with the other columns, which are then changed to stay orthonormal.
     """
-    features = _heavy(q, tuning.features)
+    r = w.shape[1]
     worst_first = np.argsort(np.einsum("ij,ij->j", w, q @ w) - lam * np.abs(w).sum(axis=0), kind="stable")
-    for j in worst_first:
-        others = np.delete(w, j, axis=1)
-        beside = soft_power(q, float(lam[j]), features, others, steps=tuning.power_steps).x[:, : tuning.columns]
-        fresh = np.hstack([beside, alone])
-        for x in fresh[:, np.abs(fresh.T @ w).max(axis=1) < tuning.alike].T:
-            trial = w.copy()
-            trial[:, j] = x
-            yield orthonormal(trial)
+    others = np.stack([np.delete(w, j, axis=1) for j in worst_first])
+    found = soft_power(q, lam[worst_first], _heavy(q, tuning.features), others, steps=tuning.power_steps)
+    beside = found.x[:, :, : tuning.columns]
+    fresh = np.concatenate([beside, np.broadcast_to(alone, (r, *alone.shape))], axis=2)
+    new = np.abs(fresh.transpose(0, 2, 1) @ w).max(axis=2) < tuning.alike
+    new[:, : beside.shape[2]] &= np.isfinite(found.values[:, : beside.shape[2]])
+    which, column = np.nonzero(new)
+    trials = np.repeat(w[None], len(which), axis=0)
+    trials[np.arange(len(which)), :, worst_first[which]] = fresh[which, :, column]
+    return orthonormal(trials) if len(trials) else trials

@@ -120,16 +120,32 @@ class PenalisedTuning:
         Thresholded power steps from each feature: enough to find the best clusters, not to converge.
     paths : int
         Starts that are built of single columns: each begins with another column, and goes on greedily.
-    split_steps : int
-        Steps of alternating directions for all starts at once, before they are ranked.
+    split_steps, settling : int
+        Steps of ADMM for all starts at once, before they are ranked; ``settling`` applies beyond ``some`` components:
+        there a step of ADMM is far cheaper than a proximal step, and ADMM finds the support. It shrinks with ``wide``.
+    crowd, late_crowd : tuple of (int, int)
+        After so many of these steps, so many starts continue, the best; ``late_crowd`` applies beyond ``few``
+        components.
+    few : int
+        With at most this many components, few starts are solved: rough objectives rank them well.
     solved : int
-        Best starts that are solved to ``rough``: this finds the local optima and takes most of the time.
+        Best starts that are solved to ``rough``; four times as many beyond ``few`` components.
+    near : float
+        No start is solved whose rough objective is worse than the best by more than this, relative to the variance;
+        more where the penalty takes away most of the variance, and five times as much from ``several`` components on.
     rough, fine : float
         Residuals to which starts are solved before, and after, the best of them is known.
     steps : int
         The most proximal steps of such a solve.
     exchanges : int
         Times that columns of the best point are exchanged, while that gains.
+    plain : float
+        If the penalty leaves less than this share of the variance, no start is dropped early.
+    promising : float
+        Points with exchanged columns are given up if ADMM leaves them worse than the best by more than this, relative
+        as for ``near``.
+    gaining : float
+        An exchange that gains less than this share of the objective is the last.
     columns : int
         Columns, the best beside the others, that are tried in the place of each; pairs of columns that are turned.
     planes : int
@@ -145,7 +161,9 @@ class PenalisedTuning:
         The numbers above apply in full while r³ is at most this. For larger r they shrink in proportion, so that time
         grows slowly with r.
     some : int
-        With at most this many components, the number of starts solved and their accuracy are not reduced.
+        With at most this many components, starts are solved by proximal steps; beyond, mostly by ADMM.
+    several : int
+        With at most this many components, the number of starts solved is not reduced.
     wide : int
         The numbers above apply in full up to this many features. With more, ``features`` shrinks in proportion, and
         other numbers shrink as the square root: the model is then only a rough estimate of S, and is searched again as
@@ -156,6 +174,8 @@ class PenalisedTuning:
         Components beyond which there are fewer rounds of search, and half as many points in each.
     rows : int
         The least number of features that a search considers, per component.
+    most : int
+        The most features that a search on S considers. The point that it finds is then solved over all features.
     likely : float
         A feature is likely to enter if its gradient exceeds this share of lam.
     entering : float
@@ -171,12 +191,20 @@ class PenalisedTuning:
     features: int = 150
     power_steps: int = 8
     paths: int = 3
-    split_steps: int = 25
-    solved: int = 16
+    split_steps: int = 50
+    settling: int = 600
+    crowd: tuple[tuple[int, int], ...] = ((16, 24), (32, 8))
+    late_crowd: tuple[tuple[int, int], ...] = ((16, 32), (32, 16), (60, 2))
+    few: int = 3
+    solved: int = 4
     rough: float = 1e-2
     fine: float = 3e-3
     steps: int = 40
     exchanges: int = 3
+    near: float = 0.01
+    plain: float = 0.3
+    promising: float = 0.05
+    gaining: float = 1e-4
     columns: int = 2
     planes: int = 3
     basins: int = 8
@@ -184,10 +212,12 @@ class PenalisedTuning:
     turns: int = 12
     easy: int = 500
     some: int = 10
+    several: int = 8
     wide: int = 200
     kept: int = 8
     many: int = 6
     rows: int = 100
+    most: int = 400
     likely: float = 0.7
     entering: float = 0.8
     settled: float = 1e-4
@@ -198,6 +228,10 @@ class PenalisedTuning:
     def late(self) -> bool:
         """Whether the deadline has passed."""
         return time.monotonic() > self.deadline
+
+    def thorough(self) -> Self:
+        """The same where rough objectives say little: there are more starts, and none is dropped early."""
+        return replace(self, crowd=(), gaining=0.0, turns=4 * self.turns)
 
     def at(self, d: int, r: int) -> Self:
         """The numbers for a search over d features and r components, reduced for large problems."""
@@ -213,11 +247,16 @@ class PenalisedTuning:
             self,
             features=part(self.features, min(self.features, 40), share * wide),
             paths=part(self.paths, 1),
-            solved=part(self.solved, 3, min(1.0, (self.some / r) ** 2) * wide**0.5),
             steps=part(self.steps, 10, min(1.0, 1.5 * self.some / r)),
             exchanges=part(self.exchanges, 1),
             columns=part(self.columns, 1) if r > self.planes else 3 * self.columns,
             basins=part(self.basins, 1),
             trials=part(self.trials, 6),
             turns=part(self.turns, 4, share),
+            near=self.near if r < self.several else 5.0 * self.near,
+            crowd=self.crowd if r <= self.few else self.late_crowd,
+            split_steps=self.split_steps if r <= self.some else part(self.settling, self.split_steps, wide),
+            solved=self.solved
+            if r <= self.few
+            else part(4 * self.solved, 2, min(1.0, (self.several / r) ** 2) * wide**0.5),
         )

@@ -25,7 +25,7 @@ from fedspca.linalg.symmetric import unpack
 from fedspca.site.question import Query
 from fedspca.solvers.asking import frame_arrays
 from fedspca.solvers.exact.cardinality import Cardinality
-from fedspca.solvers.exact.loop import Earlier, State, advance, begin_at, orthonormal, question, solution
+from fedspca.solvers.exact.loop import Earlier, State, orthonormal
 from fedspca.solvers.exact.penalised import Penalised
 from fedspca.solvers.exact.problem import Incumbent, Problem, scatter
 from fedspca.solvers.exact.variance_kept import VarianceKept, sparsest
@@ -36,7 +36,6 @@ Array = NDArray[np.float64]
 LOCAL_FEATURES = 2000  # on one machine: with more features, forming S takes longer than the rounds that it saves
 REMOTE_FEATURES = 4096  # between machines: 67 MB, once
 ELIMINATED = 320  # with more weights in all, elimination one by one takes seconds and gains only 1 or 2 %
-_FREE_ROUNDS = 100
 _LANCZOS = 400  # with more features, a few eigenvectors are computed by Lanczos iterations
 
 
@@ -110,10 +109,10 @@ def solve(
         w, stopped, bound = _cardinality(part, problem, basis, before, seconds, deadline)
     elif isinstance(problem, VarianceKept):
         w, stopped, bound = _variance_kept(part, problem, float(values.sum()), basis, before, seconds, deadline)
+    elif isinstance(problem, Penalised):
+        return _penalised(s, problem, state, scatter(basis, varying, len(s)), values, earlier, seconds, deadline)
     else:
-        states = [state] if earlier is None else [state, begin_at(state, earlier)]
-        w, stopped, bound, certificate = _by_rounds(s, problem, states, seconds, deadline)
-        return Solved(w, stopped, bound, scatter(basis, varying, len(s)), float(values.sum()), certificate)
+        raise TypeError(f"{type(problem).__name__} is no problem that can be solved on S.")
     return Solved(scatter(w, varying, len(s)), stopped, bound, scatter(basis, varying, len(s)), float(values.sum()))
 
 
@@ -188,28 +187,24 @@ def _turned(basis: Array, n: int) -> list[Array]:
     return rotated(basis, random_rotations(n, basis.shape[1], np.random.default_rng(0)))
 
 
-def _by_rounds(
-    s: Array, problem: Problem, states: list[State], seconds: float, deadline: float
-) -> tuple[Array, StopReason, float | None, float]:
-    """The usual rounds, each answered from S, from every first state; the best end counts."""
-    if isinstance(problem, Penalised):
-        problem = replace(problem, tuning=replace(problem.tuning, deadline=deadline))
-    ends = [_answered(s, problem, state, deadline) for state in states]
-    state = min(ends, key=lambda end: np.inf if end.incumbent is None else end.incumbent.objective)
-    w, product = solution(state)
+def _penalised(
+    s: Array,
+    problem: Penalised,
+    state: State,
+    basis: Array,
+    values: Array,
+    earlier: Earlier | None,
+    seconds: float,
+    deadline: float,
+) -> Solved:
+    start = nystrom.complete(basis, state.n_components)
+    before = [] if earlier is None else [orthonormal(earlier.w)]
+    found = problem.on(DenseQuadratic(s), start, state.rotations, before, deadline)
+    certificate = problem.certificate(found.w, s @ found.w)
+    stopped = StopReason.CERTIFIED if certificate <= problem.tol else StopReason.STALLED
+    if time.monotonic() > deadline:
+        stopped = StopReason.MAX_SECONDS
     bound = None
-    if isinstance(problem, Penalised) and 16 * seconds_for(len(s)) <= seconds:
-        value = float(problem.lam @ np.abs(w).sum(axis=0)) - float(np.vdot(w, product))
-        bound = -penalised_bound(s, len(problem.lam), problem.lam, best=value)
-    certificate = np.nan if state.incumbent is None else state.incumbent.certificate
-    return w, state.stopped or StopReason.MAX_ROUNDS, bound, certificate
-
-
-def _answered(s: Array, problem: Problem, state: State, deadline: float) -> State:
-    """Advance to the end. These rounds need no communication, so more of them are allowed."""
-    state = replace(state, max_rounds=max(state.max_rounds, _FREE_ROUNDS))
-    while state.stopped is None:
-        state = advance(problem, state, s @ question(state))
-        if state.stopped is None and state.incumbent is not None and time.monotonic() > deadline:
-            state = replace(state, stopped=StopReason.MAX_SECONDS)
-    return state
+    if 16 * seconds_for(len(s)) <= seconds:
+        bound = -penalised_bound(s, len(problem.lam), problem.lam, best=found.objective)
+    return Solved(found.w, stopped, bound, basis, float(values.sum()), certificate)
