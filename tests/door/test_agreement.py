@@ -42,6 +42,22 @@ def test_objections_name_what_the_policy_refuses():
     assert owners_objections(agreement, rows=2) == []
 
 
+def test_a_sample_is_objected_to_where_a_policy_does_not_allow_so_few_rows():
+    site = Site("north", rows())
+    agreement = agreement_for([site], fit={"components": 1, "sample": 10, "seed": 0})
+
+    def objected(policy):
+        return " ".join(objections(agreement, policy, rows=200, features=site.feature_names))
+
+    assert objected(Policy(min_rows=20)) == ""
+    assert "a sample of one row in 10 holds fewer rows than the 21" in objected(Policy(min_rows=21))
+    assert "fewer rows than the 30" in objected(Policy(min_fold_rows=30))
+    assert "no sums over parts of them" in objected(Policy(max_folds=0))
+    for given_too in ({"fit": {"sample": 10, "folds": 4}}, {"privacy": {"epsilon": 1.0, "delta": 1e-6}}):
+        with pytest.raises(InvalidAgreement, match="has no sample of the rows"):
+            agreement_for([site], **{"fit": {"sample": 10}, **given_too})
+
+
 @given(
     st.binary(max_size=100)
     | st.text(max_size=100)

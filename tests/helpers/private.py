@@ -17,7 +17,7 @@ def query(name, d=D, clip=2.0, sigma=10.0, grid=24, among=1):
     scalars = {"sigma": sigma, "grid": grid, "among": among}
     if name == "private_product":
         arrays["directions"] = np.linalg.qr(np.random.default_rng(0).standard_normal((d, 2)))[0]
-    if name == "private_lengths":
+    if name in ("private_lengths", "private_counts"):
         arrays["edges"] = np.array([0.5, 1.0, 2.0, 4.0])
     else:
         scalars["clip"] = clip

@@ -2,6 +2,7 @@
 
 import gzip
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,13 @@ def make_rows(n=90, seed=0):
 
 def frame(rows):
     return pd.DataFrame(rows, columns=NAMES)
+
+
+def parts_of(table, k):
+    """Deal the rows of a table or an array out to k sites, in order."""
+    ends = np.linspace(0, len(table), k + 1).astype(int)
+    parts = [table[start:stop] for start, stop in pairwise(ends)]
+    return [part.reset_index(drop=True) if hasattr(part, "reset_index") else part for part in parts]
 
 
 def write_h5ad(path, rows, *, sparse=True, owners=None):

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from fedspca.linalg.beside import Beside
-from fedspca.site.disclosure import disclosed, effective_rows, largest_leverage
+from fedspca.site.disclosure import disclosed, effective_rows, largest_leverage, told_together
 
 N = 40
 
@@ -52,3 +53,23 @@ def test_leverage_is_that_of_a_one_way_layout():
 def test_equal_weights_are_rows():
     assert effective_rows(np.full(N, 3e-200)) == pytest.approx(N)
     assert effective_rows(first(7)) == pytest.approx(7)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_combination_of_what_is_filled_in_is_mostly_about_one_row(seed):
+    rng = np.random.default_rng(seed)
+    fills = rng.standard_t(2, (60, 5)) * (rng.random((60, 5)) < 0.3)
+    rows, features = told_together(sp.csr_array(fills), min_rows=10, least=5)
+    told = fills[np.ix_(rows, features)]
+    assert not rows.any() or (rows.sum() >= 10 and (told != 0).sum(axis=0).min() >= 5)
+    for at in range(len(told)):  # the combination that is most about a row is the solution of least squares for it
+        weights = np.square(told @ np.linalg.lstsq(told, np.eye(len(told))[at])[0])
+        assert weights[at] <= 0.5 * weights.sum() + 1e-9
+    assert rows.sum() > 20  # and most rows stay
+
+
+def test_few_rows_are_not_filled_in_and_a_policy_without_a_least_fills_all():
+    fills = sp.csr_array(np.diag(np.ones(12)))
+    assert not any(told.any() for told in told_together(fills, min_rows=1, least=2))
+    assert not any(told.any() for told in told_together(sp.csr_array(np.ones((9, 2))), min_rows=10, least=2))
+    assert all(told.all() for told in told_together(fills, min_rows=1, least=1))

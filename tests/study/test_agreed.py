@@ -6,6 +6,7 @@ import pytest
 from fedspca import ExactSPCA, LocalFederation, Site
 from fedspca.door.agreement import Agreement
 from fedspca.door.replay import Replay, Summed
+from fedspca.solvers.rounds import Rounds
 from fedspca.study.agreed import agreed_settings, agreed_work
 from fedspca.study.settings import StudySettings
 
@@ -49,3 +50,17 @@ def test_a_site_that_has_the_sums_has_the_model(folds):
     fitted = ExactSPCA(2, n_nonzero=3, scale=True, max_missing=0.2, random_state=0).fit_federation(sites)
     assert np.allclose(replay.result().components, fitted.components_, atol=1e-10)
     assert replay.result().facts["site_names"] == list(NAMES)
+
+
+def test_a_site_knows_which_sample_is_asked_about_next():
+    rows = [np.random.default_rng(k).standard_normal((20, 6)) for k in range(3)]
+    sites = LocalFederation([Site(name, part) for name, part in zip(NAMES, rows, strict=True)])
+    replay, asked = Replay(agreed_work(agreement(fit={**FIT, "sample": 2, "seed": 5}))), []
+    while (query := replay.question()) is not None:
+        asked.append((query.name, query.sample, query.scalars.get("deal")))
+        replay.feed(Summed(sites.sum(query).arrays, NAMES))
+    settings = {"n_nonzero": 3, "scale": True, "max_missing": 0.2, "random_state": 5, "sample": 2}
+    fitted = ExactSPCA(2, **settings).fit_federation(Rounds(sites))
+    assert asked[:3] == [("moments", 0, None), ("deviations", 0, None), ("gram", 2, 5)]
+    assert asked[3] == ("gram_product", 0, None)
+    assert np.allclose(replay.result().components, fitted.components_, atol=1e-10)

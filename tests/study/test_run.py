@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedspca import ExactSPCA
-from fedspca.federation import FederationError
+from fedspca import ExactSPCA, Policy, Site
+from fedspca.federation import FederationError, LocalFederation
 from fedspca.federation.channel import LocalChannel
 from fedspca.fit.settings import FitSettings
 from fedspca.letters.identity import Identity
@@ -247,6 +247,58 @@ def test_a_private_study_by_fold_tells_how_sure_it_is_and_releases_once(tmp_path
     assert [finding.told for finding in verify(folder.bundle) if not finding.holds] == []
 
 
+def test_a_masked_study_asks_about_a_sample_first_and_is_replayed(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((3000, len(NAMES)))
+    rows[:, :3] += 2.0 * np.random.default_rng(1).standard_normal((3000, 1))
+    for name, part in zip(SITES, np.array_split(rows, 3), strict=True):
+        pd.DataFrame(part, columns=NAMES).to_csv(tmp_path / f"{name}.csv", index=False)
+    data = FitSettings(files=tuple(str(tmp_path / f"{name}.csv") for name in SITES))
+    folder = make_simulation(tmp_path / "trial", study(masked=True, sample=10, components=1, scale=False), data)
+    assert "First one row in 10 is asked about" in " ".join(in_words(folder.agreement(), "north"))
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    here = ExactSPCA(1, n_nonzero=3).fit(rows)
+    assert np.allclose(model.components, here.components_, atol=1e-4)
+    assert {"gram", "gram_product"} <= {line["query"] for line in told(folder, "question")}
+    assert [finding.told for finding in verify(folder.bundle) if not finding.holds] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"epsilon": 1.0}, "A private study has no sample"),
+        ({"folds": 4}, "Rows are dealt in one way"),
+        ({"centre": "site"}, "A sample is of rows as they are"),
+    ],
+)
+def test_a_sample_beside_other_releases_is_refused_before_owners_are_asked(given, words):
+    with pytest.raises(ValueError, match=words):
+        study(masked=True, sample=10, **given).check()
+
+
+@pytest.mark.parametrize("transform", ["normal", "winsorise:0.05"])
+def test_a_private_study_transforms_by_quantiles_that_are_planned_and_charged(tmp_path, transform):
+    rows = np.random.default_rng(0).standard_normal((6000, len(NAMES)))
+    rows[:, :3] += 2.0 * np.random.default_rng(1).standard_normal((6000, 1))
+    for name, part in zip(SITES, np.array_split(np.exp(0.4 * rows), 3), strict=True):
+        pd.DataFrame(part, columns=NAMES).to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "ranges.csv").write_text("feature,centre,scale\n" + "".join(f"{name},1,0.6\n" for name in NAMES))
+    data = FitSettings(files=tuple(str(tmp_path / f"{name}.csv") for name in SITES))
+    about = {"masked": True, "epsilon": 8.0, "stated": str(tmp_path / "ranges.csv"), "components": 1}
+    folder = make_simulation(tmp_path / "trial", study(transform=(transform,), **about), data)
+    assert "private_counts: for each feature how many values lie" in " ".join(in_words(folder.agreement(), "north"))
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    assert set(np.flatnonzero(model.components[0])) == {0, 1, 2}
+    ledger = SiteFolder(folder.path / "sites" / "north").ledger()
+    assert [line["what"] for line in ledger.entries()] == ["private_counts", "private_lengths", "private_gram"]
+    assert 7.9 < ledger.spent() <= 8.0
+    assert [finding.told for finding in verify(folder.bundle) if not finding.holds] == []
+    scores = model.transform(np.exp(0.4 * rows))[:, 0]
+    assert abs(np.corrcoef(scores, rows[:, :3].sum(axis=1))[0, 1]) > 0.9
+    assert "private_counts" in report_html(model)
+    usual = make_simulation(tmp_path / "usual", study(**about), data)
+    assert "private_counts" not in usual.agreement().questions
+
+
 def test_a_coordinator_that_speaks_another_protocol_is_refused_before_anything_is_asked(between, monkeypatch):
     folder, sites, channel = between
     monkeypatch.setattr("fedspca.federation.conversation.introduction", lambda: {"protocol": 2, "software": "9.9"})
@@ -340,14 +392,16 @@ def test_masked_sites_agree_on_quantiles_and_on_the_features_that_vary_most(tmp_
     told = " ".join(in_words(folder.agreement(), "north"))
     assert "counts_below: for each feature how many values" in told
     assert "Only the 5 features of the largest variance are used." in told
-    with pytest.raises(ValueError, match="takes no transform normal"):
-        study(epsilon=1.0, transform=("normal",)).check()
+    with pytest.raises(ValueError, match="takes no transform pearson"):
+        study(epsilon=1.0, transform=("pearson",)).check()
 
 
 def test_em_for_missing_values_is_for_studies_without_masks(tmp_path):
-    for more in ({"masked": True}, {"epsilon": 1.0}):
-        with pytest.raises(ValueError, match="missing = em is not for studies with masks or noise"):
-            study(missing="em", **more).check()
+    with pytest.raises(ValueError, match="Fill them in once"):
+        study(missing="em", masked=True).check()
+    for missing in ("em", "em-once"):
+        with pytest.raises(ValueError, match=f"missing = {missing} is not for studies with noise"):
+            study(missing=missing, epsilon=1.0).check()
     whole = pd.DataFrame(table(), columns=NAMES)
     whole = whole.mask(np.random.default_rng(0).random(whole.shape) < 0.1)
     for name, part in zip(SITES, (whole[:25], whole[25:50], whole[50:]), strict=True):
@@ -360,6 +414,46 @@ def test_em_for_missing_values_is_for_studies_without_masks(tmp_path):
     assert np.allclose(model.components, here.components_, atol=1e-8)
     assert np.allclose(model.transform(whole.to_numpy()), here.transform(whole.to_numpy()), atol=1e-6)
     assert "the differences between rounds tell of the rows" in " ".join(in_words(folder.agreement(), "north"))
+
+
+def test_gaps_that_are_filled_in_may_make_a_covariance_larger_than_the_values_that_are_there(tmp_path):
+    rng = np.random.default_rng(0)
+    whole = pd.DataFrame(rng.standard_normal((75, 1)) + 0.1 * rng.standard_normal((75, 6)), columns=NAMES)
+    gaps = whole.mask(rng.random(whole.shape) < 0.4)
+    for name, part in zip(SITES, (gaps[:25], gaps[25:50], gaps[50:]), strict=True):
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    settings = study(missing="em", max_missing=0.6, on_dropout="abort")
+    files = tuple(str(tmp_path / f"{name}.csv") for name in SITES)
+    folder = make_simulation(tmp_path / "trial", settings, FitSettings(files=files))
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    assert model.missing_share.min() > 0.3
+
+
+def test_masked_sites_fill_missing_values_in_once(tmp_path):
+    """Eighty rows a site with enough gaps: the guard leaves one or two rows as they are, and the rest is as pooled."""
+    rng = np.random.default_rng(0)
+    whole = pd.DataFrame(rng.standard_normal((240, 2)) @ rng.standard_normal((2, 6)), columns=NAMES)
+    whole += 0.5 * rng.standard_normal(whole.shape)
+    gaps = whole.mask(rng.random(whole.shape) < 0.2)
+    parts = np.split(np.arange(240), 3)
+    for name, part in zip(SITES, parts, strict=True):
+        gaps.iloc[part].to_csv(tmp_path / f"{name}.csv", index=False)
+    files = tuple(str(tmp_path / f"{name}.csv") for name in SITES)
+    settings = study(missing="em-once", masked=True, max_missing=0.5)
+    folder = make_simulation(tmp_path / "trial", settings, FitSettings(files=files))
+    model = run_study(folder, LocalChannel(endpoints(folder)), "run")
+    policy = Policy(min_rows=10, min_fold_rows=5)
+    tables = [(name, gaps.iloc[at]) for name, at in zip(SITES, parts, strict=True)]
+    sites = [Site(name, part, policy=policy, allow_missing=True) for name, part in tables]
+    method = ExactSPCA(2, n_nonzero=3, scale=True, missing="em-once", max_missing=0.5)
+    here = method.fit_federation(LocalFederation(sites))
+    assert np.allclose(model.components, here.components_, atol=1e-8)
+    assert np.allclose(model.transform(gaps.to_numpy()), here.transform(gaps), atol=1e-8)
+    pooled = ExactSPCA(2, n_nonzero=3, scale=True, missing="em-once", max_missing=0.5).fit(gaps)
+    assert 0 < (np.abs(pooled.mean_ - here.mean_) / whole.std()).max() < 0.02
+    assert "it tells of the rows with missing values together, and of none alone" in " ".join(
+        in_words(folder.agreement(), "north")
+    )
 
 
 def test_a_site_whose_covariates_are_not_as_agreed_tells_its_owner_alone(tmp_path, caplog):

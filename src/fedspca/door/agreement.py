@@ -100,7 +100,13 @@ class Agreement:
     version: int = field(default=1)
 
     def __post_init__(self) -> None:
-        problem = self._problem() or _privacy_problem(self.privacy) or self._update_problem() or self._hidden()
+        problem = (
+            self._problem()
+            or _privacy_problem(self.privacy)
+            or self._sample_problem()
+            or self._update_problem()
+            or self._hidden()
+        )
         if problem is not None:
             raise InvalidAgreement(problem)
 
@@ -131,6 +137,11 @@ class Agreement:
             return "masked and consensus_under_masks must be true or false, and the version 1."
         if len(self.sites) < self.min_sites:
             return f"The study has {len(self.sites)} sites and needs at least {self.min_sites}."
+        return None
+
+    def _sample_problem(self) -> str | None:
+        if self.sample and (self.privacy is not None or self.folds):
+            return "A study with noise or with sums by fold has no sample of the rows."
         return None
 
     def _update_problem(self) -> str | None:
@@ -176,6 +187,12 @@ class Agreement:
         """The number of folds for which separate sums are released; 0 for one sum over all rows."""
         folds = self.fit.get("folds")
         return folds if isinstance(folds, int) else 0
+
+    @property
+    def sample(self) -> int:
+        """One row in how many is asked about first; 0 if all rows are."""
+        sample = self.fit.get("sample")
+        return sample if isinstance(sample, int) else 0
 
     @cached_property
     def hash(self) -> str:
@@ -236,6 +253,8 @@ def objections(agreement: Agreement, policy: Policy, *, rows: int, features: tup
         found.append(
             f"it holds too few rows for {folds} folds of at least {policy.min_fold_rows}, as its policy requires"
         )
+    if agreement.sample and (told := policy.sample_objection(rows // agreement.sample, agreement.sample)) is not None:
+        found.append(told.rstrip("."))
     if agreement.masked and agreement.privacy is None and agreement.on_dropout == "continue":
         found.append("under masks a study without noise waits for a lost site or ends, and this one would go on")
     return found + standing_objections(agreement, policy)

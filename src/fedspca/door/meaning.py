@@ -6,15 +6,17 @@ the agreement and earlier questions, never on rows. So a refusal reveals nothing
 - Absolute values are between 10^-30 and 10^30; smaller ones count as zero. So no product is rounded away in a sum.
 - Directions are orthonormal, or of length one where loadings may overlap.
 - Columns are permuted a hundred times at most, and by the site's own randomness, whatever seed is asked for.
-- Rows are assigned to the folds of the agreement, by its seed, and in no other way.
+- Rows are assigned to the folds or the sample of the agreement, by its seed, and in no other way. If there is a
+  sample, the whole covariance is asked of the sample only.
 - A study has one frame: the means and scales of the first question that contains them, and the coefficients of the
   covariates, if the study adjusts for covariates.
 - Rows are seen through one transform, of the agreed kind, if the study has one that needs all sites.
 - Site effects (ComBat) are measured against one set of joint means and spreads.
+- Missing values are filled in once, by one Gaussian: with another one, the differences would tell of single rows.
 - Units are compared with one joint mean, spread and count of values: with others, the counts of sites would tell each
   site's own, by bisection.
 - Sites begin a consensus at a common point.
-- A release with noise is the one that the agreement states: its mechanism, clip, centre, scale and lengths.
+- A release with noise is the one that the agreement states: its mechanism, clip, centre, scale, lengths and bins.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +27,9 @@ from numpy.typing import NDArray
 
 from fedspca.door.agreement import BETWEEN_AT_LEAST, Agreement
 from fedspca.door.prepared import ABOUT_MEANS, SAME, most_frames, preparation_objection, remembered_preparation
-from fedspca.dp.plan import OFFSET, length_edges, per_feature, planned_releases
+from fedspca.dp.plan import OFFSET, length_edges, per_feature, planned_releases, seen_about, value_edges
+from fedspca.site.policy import GRAM
+from fedspca.site.preparation import Preparation
 from fedspca.site.queries import AVERAGED, PRIVATE
 from fedspca.site.question import DEAL, ORTHONORMAL, SMALLEST, Query, not_orthonormal, out_of_range
 
@@ -39,6 +43,8 @@ ABOUT_SITES = frozenset({"between_sites", "covariates_between"})
 GAP_MOMENTS = "gap_moments"
 GAPS_ASKED = "study:gaps"  # rounds of EM
 MOST_GAPS = 60
+FILLED_ONCE = "filled_once"
+FILLS = "study:fills"  # the Gaussian by which missing values were filled in
 ERRORS_ASKED = "row errors asked"  # in this run
 UNITS = "study:units"  # the joint figures with which sites compared theirs
 SUBSPACES = "study:subspaces"  # the subspaces for which row errors were released
@@ -47,6 +53,8 @@ PERMUTED = "study:permuted"  # how often columns were permuted
 MOST_PERMUTED = 100  # in a study; an honest run asks for twenty
 MOST_STEPS = 1000
 MOST_MEANS = 3
+OF_A_SAMPLE = frozenset({GRAM, "gram_product", "gram_sketch"})
+SAMPLE_FIRST = "the whole covariance is asked of the sample only, as the owner approved."
 
 
 def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
@@ -66,10 +74,12 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
         or _private_objection(agreement, query)
         or _consensus_objection(agreement, query)
         or _folds_objection(agreement, query)
+        or _sample_objection(agreement, query)
         or _permutations_objection(query, kept)
         or _between_objection(agreement, query)
         or _units_objection(agreement, query, kept)
         or _gaps_objection(agreement, query, kept)
+        or _filling_objection(agreement, query, kept)
         or _directions_objection(query)
         or preparation_objection(agreement, query, kept)
         or _frame_objection(agreement, query, kept)
@@ -79,6 +89,8 @@ def objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
 def remembered(query: Query, kept: Kept) -> dict[str, NDArray[Any]]:
     """Return what later questions are compared with, including this question."""
     changed = remembered_preparation(query, kept) | _about(query, kept)
+    if query.name == FILLED_ONCE:
+        changed |= _with(kept, FILLS, _filling(query), lambda known: _same_filling(query, known))
     if query.name == GAP_MOMENTS:
         changed[GAPS_ASKED] = np.array([1 + int(kept.get(GAPS_ASKED, np.zeros(1))[0])])
     if query.name == "permuted_gram":
@@ -125,16 +137,23 @@ def tidied(query: Query, kept: Kept) -> Query:
 
 
 def _private_objection(agreement: Agreement, query: Query) -> str | None:
-    privacy, d = agreement.privacy, len(agreement.features)
+    privacy, d, joint = agreement.privacy, len(agreement.features), Preparation.of(agreement.fit).joint
     if query.name not in PRIVATE:
         return None
     if privacy is None:
         return "the study that the owner approved releases nothing with noise."
-    if query.name not in planned_releases(privacy, d):
+    if query.name not in planned_releases(privacy, d, counts=joint is not None):
         return "the mechanism that the owner approved does not release it."
-    for name, usual in (("centre", 0.0), ("scale", 1.0)):
-        if not np.array_equal(query.arrays[name], per_feature(name, privacy.get(name, usual), d)):
+    counts = query.name == "private_counts"
+    both = (per_feature(name, privacy.get(name, usual), d) for name, usual in (("centre", 0.0), ("scale", 1.0)))
+    about = seen_about(None if counts else joint, *both)
+    for name, agreed in zip(("centre", "scale"), about, strict=True):
+        if not np.array_equal(query.arrays[name], agreed):
             return f"its {name} is not the one that the agreement states."
+    if counts:
+        edges = value_edges()
+        same = query.arrays["edges"].shape == edges.shape and np.allclose(query.arrays["edges"], edges, rtol=ALIKE)
+        return None if same else "its bins are not those of every private study."
     if query.name == "private_lengths":
         edges = length_edges(d)
         same = query.arrays["edges"].shape == edges.shape and np.allclose(query.arrays["edges"], edges, rtol=ALIKE)
@@ -170,6 +189,17 @@ def _folds_objection(agreement: Agreement, query: Query) -> str | None:
     if not agreement.folds:
         return "the study that the owner approved has no folds."
     return "its folds are not those that the owner approved."
+
+
+def _sample_objection(agreement: Agreement, query: Query) -> str | None:
+    """Refuse another sample than the agreed one: the difference of two samples could be a sum over a few rows."""
+    if not query.sample:
+        return SAMPLE_FIRST if agreement.sample and query.name == GRAM else None
+    if not agreement.sample:
+        return "the study that the owner approved has no sample of the rows."
+    if (query.sample, query.scalars[DEAL]) != (agreement.sample, agreement.fit.get("seed")):
+        return "its sample of the rows is not the one that the owner approved."
+    return None if query.name in OF_A_SAMPLE else "only products and the covariance are asked of a sample."
 
 
 def _between_objection(agreement: Agreement, query: Query) -> str | None:
@@ -224,6 +254,32 @@ def _gaps_objection(agreement: Agreement, query: Query, kept: Kept) -> str | Non
     if int(kept.get(GAPS_ASKED, np.zeros(1))[0]) >= MOST_GAPS * most_frames(agreement):
         return f"EM for missing values takes {MOST_GAPS} rounds at most."
     return None
+
+
+def _filling_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None:
+    """Refuse to fill missing values in twice: the difference would be of the rows whose fills differ."""
+    if query.name not in (FILLED_ONCE, "gap_sites"):
+        return None
+    if agreement.fit.get("missing") != "em-once":
+        return "the study that the owner approved does not fill missing values in once."
+    before = kept.get(FILLS, ())
+    if query.name != FILLED_ONCE or len(before) < most_frames(agreement):
+        return None
+    if any(_same_filling(query, known) for known in before):
+        return None
+    return "missing values were filled in by another Gaussian before, and a study has one."
+
+
+def _filling(query: Query) -> Array:
+    """Return what determines the fills, a row a feature: its loadings, σ², and whether it is filled in."""
+    loadings = query.arrays["loadings"]
+    return np.column_stack([loadings, np.broadcast_to(query.arrays["noise"], len(loadings)), query.arrays["features"]])
+
+
+def _same_filling(query: Query, known: Array) -> bool:
+    """Whether missing values are filled in by this Gaussian, up to rounding differences between machines."""
+    asked = _filling(query)
+    return asked.shape == known.shape and bool(np.all(np.abs(asked - known) <= SAME * np.abs(known).max(axis=0)))
 
 
 def _directions_objection(query: Query) -> str | None:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from fedspca.door.agreement import Agreement
 from fedspca.site.preparation import Preparation
-from fedspca.site.queries import PRIVATE
 from fedspca.site.question import Query
 
 Array = NDArray[np.float64]
@@ -25,7 +24,7 @@ REFERENCES = "study:references"
 MAPS = "study:maps"  # the transform that needed all sites
 EDGES = "study:edges"
 MOST_COUNTED = 3  # sets of edges at which values are counted, in a study with one frame
-BEFORE_MAPS = frozenset({"moments", "deviations", "counts_below"})
+BEFORE_MAPS = frozenset({"moments", "deviations", "counts_below", "private_counts"})
 MAP_OF = {"pearson": "shares", "normal": "knots", "winsorise": "knots"}
 BEFORE_COMBAT = frozenset({"moments", "deviations", "covariate_sums", "within_moments", "within_squares"})
 SAME = 1e-6  # largest difference of means and scales between runs of a study, in units of the scale
@@ -123,7 +122,7 @@ def _map_objection(agreement: Agreement, query: Query, kept: Kept) -> str | None
         new = not any(_near(edges, one) for one in known)
         return "values were counted at other edges before." if new and len(known) >= MOST_COUNTED * frames else None
     if asked is None:
-        if joint is not None and query.name not in BEFORE_MAPS and query.name not in PRIVATE:
+        if joint is not None and query.name not in BEFORE_MAPS:
             return f"it leaves the rows as they are, and the study transforms them first ({joint[0]})."
         return None
     if joint is None or MAP_OF[joint[0]] not in query.arrays:

@@ -104,7 +104,9 @@ class Session:
         """Return the terms; None if they could not be computed, or if rounding would have removed single rows."""
         try:
             terms = self.site.answer(query, self._purpose())
-            if self.agreement.masked and (name := self.site.singled_out(query)) is not None:
+            # with noise nothing is checked: noise hides a row, and a failure would not
+            exact = self.agreement.masked and self.agreement.privacy is None
+            if exact and (name := self.site.singled_out(query)) is not None:
                 log.warning("Not answered: the transform would make %r one of a few rows", name)
                 return None
             return None if self.site.outweighed_by(query) else terms

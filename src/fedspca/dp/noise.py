@@ -173,6 +173,23 @@ def length_counts(rows: Rows, centre: Array, scale: Array, edges: Array) -> Arra
     return counts
 
 
+@summed_anywhere
+def value_counts(rows: Rows, centre: Array, scale: Array, edges: Array) -> Array:
+    """Count the values of each feature that are up to each edge and above the one before; the last bin has no end.
+
+    A missing value is in no bin. A row adds at most one to a bin of each feature.
+    """
+    counts = np.zeros((len(edges), len(centre)))
+    for block in row_blocks(rows):
+        for dense in dense_parts(block):
+            with np.errstate(over="ignore"):
+                seen = np.clip((dense - centre) / scale, -LARGEST, LARGEST)
+            for j, column in enumerate(seen.T):
+                places = np.searchsorted(edges[:-1], column[~np.isnan(column)], side="left")
+                counts[:, j] += np.bincount(places, minlength=len(edges))
+    return counts
+
+
 def cost(entries: int, sensitivity: float, sigma: float, grid: int, among: int) -> Cost:
     """Return what a release of so many entries costs, if one row can change it by ``sensitivity`` before rounding.
 

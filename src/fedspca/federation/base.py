@@ -83,10 +83,19 @@ class Around:
         """Whether the question ``gram`` may be asked."""
         return answers_gram(self._federation)
 
+    def most_directions(self) -> int | None:
+        """About how many directions one question may ask; None without a limit."""
+        return most_directions(self._federation)
+
     @property
     def local(self) -> bool:
         """Whether no message leaves this machine."""
         return is_local(self._federation)
+
+    @property
+    def single(self) -> bool:
+        """Whether all rows are in this process, stored in single precision."""
+        return is_single(self._federation)
 
     @property
     def preparation(self) -> Preparation:
@@ -113,6 +122,15 @@ class Local(Protocol):
     @property
     def local(self) -> bool:
         """Whether no message leaves this machine."""
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """A federation that says how its sites store their rows."""
+
+    @property
+    def single(self) -> bool:
+        """Whether all rows are in this process, stored in single precision."""
 
 
 @runtime_checkable
@@ -147,9 +165,20 @@ def is_local(federation: Federation) -> bool:
     return isinstance(federation, Local) and federation.local
 
 
+def is_single(federation: Federation) -> bool:
+    """Whether all rows are in this process and stored in single precision, as far as a federation says so."""
+    return isinstance(federation, Stored) and federation.single
+
+
 def answers_gram(federation: Federation) -> bool:
     """Whether a federation's sites would answer for the whole covariance; no, if it cannot say."""
     return isinstance(federation, AnswersGram) and federation.answers_gram()
+
+
+def most_directions(federation: Federation) -> int | None:
+    """About how many directions one question may ask; None without a limit, and 0 if a federation cannot say."""
+    told = getattr(federation, "most_directions", None)
+    return 0 if told is None else told()
 
 
 class FederationError(RuntimeError):

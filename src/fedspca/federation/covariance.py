@@ -82,6 +82,8 @@ class CovarianceFederation:
         """Answer from the covariance."""
         if query.folds:
             raise FederationError("Folds need rows, and there is only a covariance: leave folds out.")
+        if query.sample:
+            raise FederationError("A sample needs rows, and there is only a covariance: leave the sample out.")
         d, n = len(self.covariance), float(self.n_samples)
         if "mean" in query.arrays:  # below, the rows' own mean is zero
             query = Query(query.name, {**query.arrays, "mean": query.arrays["mean"] - self.mean}, query.scalars)

@@ -66,6 +66,11 @@ class LocalFederation:
         return True
 
     @property
+    def single(self) -> bool:
+        """Whether every site stores its rows in single precision, and multiplies them so when asked."""
+        return all(site.single for site in self.sites)
+
+    @property
     def preparation(self) -> Preparation:
         """How the sites see their rows before anything is asked."""
         return self._preparation
@@ -73,6 +78,10 @@ class LocalFederation:
     def answers_gram(self) -> bool:
         """Whether every site's policy allows the whole covariance to be asked for."""
         return all(site.policy.allows_gram(site.n_features) for site in self.sites)
+
+    def most_directions(self) -> int | None:
+        """About how many directions one question may ask, by the strictest policy; None without a limit."""
+        return min((site.policy.max_components for site in self.sites if site.policy.max_components), default=None)
 
     def sampled(self, parts: int, seed: int) -> "LocalFederation":
         """Return sites that hold one of so many parts of each site's rows."""

@@ -74,7 +74,7 @@ class PlainFederation(Roster):
             largest = SLACK * trace * float(np.linalg.norm(asked_directions(query)))
             if float(np.linalg.norm(terms["product"])) > largest:
                 return f"it answered {query.name!r} with numbers larger than its own rows allow."
-        if "gram" in terms and self._squares is not None and site in self._squares:
+        if query.name == "gram" and self._squares is not None and site in self._squares:
             trace = float((self._squares[site] / query.arrays["scale"] ** 2).sum())
             if float(np.linalg.norm(terms["gram"])) > SLACK * trace:  # ‖AᵀA‖ ≤ tr(AᵀA)
                 return f"it answered {query.name!r} with numbers larger than its own rows allow."

@@ -7,11 +7,14 @@ asked only what was planned beforehand, and the solver sees only what was releas
 
 With folds the Gram matrix is released once for each fold, at the price of one release: a row is in one fold. Each fold
 has the noise of a whole release, so that their sum has √F times as much.
+
+If rows are transformed by quantiles (normal scores, winsorising), values are first counted in stated bins, with noise,
+for a fifth of the budget. All later releases are of the transformed rows.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,8 +23,19 @@ from numpy.typing import NDArray
 from fedspca.door.agreement import COLLUDING, Agreement, noise_among
 from fedspca.dp.accounting import Budget, Cost, epsilon_of
 from fedspca.dp.noise import unpacked
-from fedspca.dp.plan import LENGTHS, OFFSET, length_edges, mechanism_of, per_feature
+from fedspca.dp.plan import (
+    BINS,
+    LENGTHS,
+    OFFSET,
+    length_edges,
+    mechanism_of,
+    per_feature,
+    seen_about,
+    value_edges,
+)
+from fedspca.dp.quantiles import PRIVATE_MAPS, learnt_from
 from fedspca.federation.base import Aggregate, Around, Federation, FederationError
+from fedspca.linalg.maps import Learnt
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
 from fedspca.site.queries import AVERAGED, QUERIES, random_directions
@@ -31,6 +45,7 @@ Array = NDArray[np.float64]
 
 FOR_LENGTHS = 0.05  # parts of the budget
 FOR_MOMENTS = 0.10
+FOR_COUNTS = 0.20
 GRID_BITS = 28  # one standard deviation is 2^GRID_BITS units of the grid
 QUANTILE = 0.5  # half of the rows keep their length; shorter rows need less noise
 
@@ -140,13 +155,14 @@ class ReleasePlan:
         clip = math.sqrt(self.d) if self.privacy.clip is None else self.privacy.clip
         about = f"clip about {clip:.3g}, to be found" if self.privacy.clip is None else f"clip {clip:.3g}"
         noise = self.relative_noise * clip**2
+        counted = "counts of values, from which the transform is learnt, then " if "counts" in self.multipliers else ""
         rows = self.privacy.expected_rows
         needed = noise / math.sqrt(1 / 0.95 - 1)  # rows times the variance of a component that is found to cos² = .95
         enough = f"{needed:.3g} over the number of rows" if rows is None else f"{needed / rows:.3g} ({rows} rows)"
         return (
-            f"ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g} for each row, {about}: {what[self.mechanism]} "
-            f"of {self.d} features, noise of {noise:.3g} in each direction. A dense component is found to "
-            f"cos² = .95 if its variance is at least {enough}; sparse loadings need less."
+            f"ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g} for each row, {about}: {counted}"
+            f"{what[self.mechanism]} of {self.d} features, noise of {noise:.3g} in each direction. A dense component "
+            f"is found to cos² = .95 if its variance is at least {enough}; sparse loadings need less."
         )
 
 
@@ -173,17 +189,23 @@ def multiplier_of(budget: Budget, entries: int = 0) -> float:
     return float(get_sigma_gaussian(budget.epsilon, (budget.delta - slack) * (1 - 1e-6)))
 
 
-def make_plan(privacy: Privacy, d: int, excess: float = 1.0, folds: int = 0) -> ReleasePlan:
-    """Choose the mechanism, and divide the budget: 1/z² adds up over releases. Folds need no more of it."""
+def make_plan(privacy: Privacy, d: int, excess: float = 1.0, folds: int = 0, *, counts: bool = False) -> ReleasePlan:
+    """Choose the mechanism, and divide the budget: 1/z² adds up over releases. Folds need no more of it.
+
+    ``counts`` if values are counted first, to transform rows by quantiles.
+    """
     mechanism = mechanism_of(privacy.mechanism, d)
     check_folds(mechanism, folds)
     products = 2 * d + 1 + privacy.rounds * d * min(privacy.columns, d)
-    entries = LENGTHS + (max(folds, 1) * (d + 1) * (d + 2) // 2 if mechanism == "gram" else products)
+    entries = LENGTHS + BINS * d * counts
+    entries += max(folds, 1) * (d + 1) * (d + 2) // 2 if mechanism == "gram" else products
     whole = multiplier_of(Budget(privacy.epsilon, privacy.delta), entries)
     lengths = 0.0 if privacy.clip is not None else FOR_LENGTHS
     moments = 0.0 if mechanism == "gram" else FOR_MOMENTS
+    first = FOR_COUNTS if counts else 0.0
     times = 1 if mechanism == "gram" else privacy.rounds
-    parts = {"lengths": lengths, "moments": moments, mechanism: (1.0 - lengths - moments) / times}
+    rest = 1.0 - first - lengths - moments
+    parts = {"counts": first, "lengths": lengths, "moments": moments, mechanism: rest / times}
     multipliers = {name: whole / math.sqrt(part) for name, part in parts.items() if part > 0}
     return ReleasePlan(mechanism, multipliers, len(multipliers) - 1 + times, d, privacy, excess, folds)
 
@@ -230,27 +252,31 @@ class PrivateFederation(Around):
         dealt: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__(federation)
-        if not self.preparation.plain:
+        self._joint = self.preparation.joint
+        planned = self._joint is None or self._joint[0] in PRIVATE_MAPS
+        if not (planned and replace(self.preparation, transform=()).plain):
             raise FederationError(
                 "A private study takes no covariates, weights, means of single sites, nor transforms that need all "
-                "sites: what these would release is not planned, so nothing is known of what it costs. Leave them "
-                "out, or leave out the noise."
+                "sites other than normal and winsorise: what these would release is not planned, so nothing is known "
+                "of what it costs. Leave them out, or leave out the noise."
             )
         d = len(federation.feature_names)
         self.privacy = privacy
-        self.plan = make_plan(privacy, d, math.sqrt(max(1.0, federation.n_sites / among)), dealt[0])
-        self.centre = per_feature("centre", privacy.centre, d)
-        self.scale = per_feature("scale", privacy.scale, d)
+        excess = math.sqrt(max(1.0, federation.n_sites / among))
+        self.plan = make_plan(privacy, d, excess, dealt[0], counts=self._joint is not None)
+        self._stated = per_feature("centre", privacy.centre, d), per_feature("scale", privacy.scale, d)
+        self.centre, self.scale = seen_about(self._joint, *self._stated)
         self._among = among
         self._dealt = dealt
         self._notice = notice
         self._costs: dict[str, list[Cost]] = {}
         self._release: Release | None = None
+        self._learnt: Learnt | None = None
         self._folds: tuple[Release, ...] = ()
         self._sigma = 0.0
         self._state: State = None
         self._traffic = [0, 0]
-        if not (self.scale > 0).all():
+        if not (self._stated[1] > 0).all():
             raise ValueError("The stated scale of every feature must be positive.")
 
     @property
@@ -271,9 +297,18 @@ class PrivateFederation(Around):
         """Return what was released. The first call spends the budget."""
         if self._release is None:
             self._notice(str(self.plan))
+            if self._joint is not None:
+                self._learnt = self._count_values(self._joint)
             clip = self.privacy.clip or self._find_clip()
             self._release = self._gram(clip) if self.plan.mechanism == "gram" else self._products(clip)
         return self._release
+
+    @property
+    def learnt(self) -> Learnt | None:
+        """The transform by quantiles through which rows were released; None if the study has none."""
+        if self._joint is not None:
+            self.released()
+        return self._learnt
 
     def answers_gram(self) -> bool:
         """Whether the whole covariance may be asked for: the release contains one."""
@@ -286,6 +321,10 @@ class PrivateFederation(Around):
             raise FederationError(
                 f"This private study releases {planned if self._dealt[0] else 'one matrix and no sums by fold'}: what "
                 "is released is planned before the budget is spent. Plan it with these folds, or leave folds out."
+            )
+        if query.sample:
+            raise FederationError(
+                "A private study releases sums over all rows once, and has no sample: leave the sample out."
             )
         release = self.released()
         (up, down), self._traffic = self._traffic, [0, 0]  # the traffic of the releases is reported with this round
@@ -307,7 +346,8 @@ class PrivateFederation(Around):
         self, name: str, multiplier: float, sensitivity: float, arrays: Mapping[str, Array], **scalars: Scalar
     ) -> Array:
         """Ask for one noised sum, and return it."""
-        arrays = {"centre": self.centre, "scale": self.scale, **arrays}
+        seen = {} if self._learnt is None else self._learnt.seen.arrays
+        arrays = {"centre": self.centre, "scale": self.scale, **seen, **arrays}
         sigma = multiplier * sensitivity
         grid = max(0, GRID_BITS - math.floor(math.log2(sigma / math.sqrt(self._among))))
         about = {**scalars, "grid": grid, "among": self._among}
@@ -324,6 +364,13 @@ class PrivateFederation(Around):
         self._traffic = [self._traffic[0] + answer.bytes_up, self._traffic[1] + answer.bytes_down]
         (released,) = answer.arrays.values()
         return released
+
+    def _count_values(self, joint: tuple[str, float]) -> Learnt:
+        """Learn the transform from noised counts of values in stated bins."""
+        (centre, scale), edges = self._stated, value_edges()
+        about = {"centre": centre, "scale": scale, "edges": edges}
+        counts = self._ask("private_counts", self.plan.multipliers["counts"], math.sqrt(len(centre)), about)
+        return learnt_from(counts, edges, centre, scale, joint, self._sigma * self.plan.excess)
 
     def _find_clip(self) -> float:
         """Find the length that most rows do not exceed, from noised counts of rows by length."""

@@ -77,6 +77,10 @@ class Roster:
         """Whether the sites agreed to be asked for the whole covariance."""
         return GRAM in self.agreement.questions
 
+    def most_directions(self) -> int | None:
+        """About how many directions the sites agreed to be asked at once."""
+        return self.agreement.max_components
+
     def finish(self) -> dict[str, str]:
         """Tell the sites that nothing more is asked, where they need to know; return who could not be told, and why."""
         return {}

@@ -286,6 +286,7 @@ def secure_federation(
     privacy: Mapping[str, Any] | None = None,
     consensus: bool = True,
     folds: int = 0,
+    sample: int = 0,
     seed: int = 0,
 ) -> SecureFederation:
     """Return a federation of sites in this process whose terms are masked, to try out what a study would be like.
@@ -303,9 +304,9 @@ def secure_federation(
     consensus : bool
         Whether sites answer consensus steps. Their sums can reveal something about single sites, so between
         institutions the owners must approve them.
-    folds, seed : int
-        The number of folds by which sums may be answered, and the seed that assigns rows to folds. Between institutions
-        the owners must approve this.
+    folds, sample, seed : int
+        The number of folds by which sums may be answered, one row in how many is asked about first, and the seed that
+        assigns rows to folds or to the sample. Between institutions the owners must approve this.
     """
     named = {site.name: site for site in sites}
     features = check_same_features({name: site.feature_names for name, site in named.items()})
@@ -321,7 +322,7 @@ def secure_federation(
         coordinator.public,
         {name: identity.public for name, identity in identities.items()},
         features,
-        {"folds": folds, "seed": seed},
+        {"folds": folds, "sample": sample, "seed": seed},
         max_rounds=10**9,
         max_components=len(features),
         min_sites=min_sites,

@@ -19,7 +19,7 @@ from fedspca.site.question import Query
 BOUNDED = frozenset(
     {"product", "captured", "gram", "permuted"}
 )  # no entry exceeds the trace, for directions of length one
-ALWAYS = {"rows": Coding(1, 0), "counts": Coding(1, 0), "odd": Coding(1, 0), "consensus": Coding(2, 64)}
+ALWAYS = dict.fromkeys(("rows", "counts", "odd", "sites"), Coding(1, 0)) | {"consensus": Coding(2, 64)}
 STEP = 8
 LARGEST_BASE = 896
 

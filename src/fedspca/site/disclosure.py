@@ -4,18 +4,28 @@ If a covariate is the indicator of one row, CᵀX contains that row. If it is th
 site's own sums. If weights are zero except for a few rows, every sum is a sum over those rows. So under masks a site
 takes part only if each covariate varies in enough of its rows, and no covariate or combination of covariates is mostly
 about one row.
+
+So it is with missing values that are filled in from the other values of their row: the sums with and without them
+differ by the rows that lack values, each times what is filled in. :func:`told_together` chooses the rows for which no
+combination of these differences is mostly about one of them.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from fedspca.linalg.beside import Array, Beside
 from fedspca.linalg.operators import AnyRows, Sums, dense_parts, total
 
 COLUMNS_AT_ONCE = 64  # columns of all rows in memory at once
 ONE_ROW = 0.5  # a row with a larger leverage outweighs all other rows together
+ROWS_AT_ONCE = 4096
+ROUNDING = 1e-14  # of the largest eigenvalue: smaller ones are rounding errors
+
+Flags = NDArray[np.bool_]
 
 
 def disclosed(beside: Beside, names: Sequence[str], *, min_rows: int, least: int) -> str | None:
@@ -106,3 +116,47 @@ def largest_leverage(beside: Beside) -> float:
     left, values, _ = np.linalg.svd(design, full_matrices=False)
     basis = left[:, values > values[0] * len(design) * np.finfo(float).eps]
     return float(np.square(basis).sum(axis=1).max())
+
+
+def told_together(fills: sp.csr_array, *, min_rows: int, least: int) -> tuple[Flags, Flags]:
+    """Return the rows and the features whose missing values may be filled in: none is told of alone.
+
+    If feature j is filled in by e_ij in row i, sums with feature j change by Σ_i e_ij a_i, and a combination of
+    features by Σ_i (Eα)_i a_i. No row may have more than half of the weights (Eα)² for any α: that is its leverage in
+    the columns of E. Rows that would have more are left as they are, and so are features that few rows lack.
+
+    Parameters
+    ----------
+    fills : sparse array of shape (n, d)
+        E: what would be filled in.
+    min_rows : int
+        The fewest rows that may be filled in at all.
+    least : int
+        The fewest rows in which a feature may be filled in. 1 allows single rows, and checks nothing.
+    """
+    rows, features = np.ones(fills.shape[0], dtype=bool), np.ones(fills.shape[1], dtype=bool)
+    if least <= 1:
+        return rows, features
+    there = sp.csr_array((np.ones(fills.nnz), fills.indices, fills.indptr), fills.shape)
+    while True:
+        before = rows.sum(), features.sum()
+        features &= rows @ there >= least
+        rows &= there @ features > 0
+        if rows.sum() < max(min_rows, least):
+            return np.zeros_like(rows), np.zeros_like(features)
+        leverage = _leverage(fills[:, features], rows)
+        alone = np.flatnonzero(rows & (leverage > ONE_ROW))
+        # the worst half: without them others may have less, and are judged again
+        rows[alone[np.argsort(-leverage[alone], kind="stable")][: (len(alone) + 1) // 2]] = False
+        if before == (rows.sum(), features.sum()):
+            return rows, features
+
+
+def _leverage(fills: sp.csr_array, rows: Flags) -> Array:
+    """Return the leverage of each row in the columns of some rows, as diag(E(EᵀE)⁺Eᵀ)."""
+    inner = fills[rows].T @ fills[rows]
+    values, vectors = np.linalg.eigh(inner.toarray())
+    kept = values > ROUNDING * max(float(values[-1]), np.finfo(float).tiny)
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    starts = range(0, fills.shape[0], ROWS_AT_ONCE)
+    return np.concatenate([np.square(fills[at : at + ROWS_AT_ONCE] @ root).sum(axis=1) for at in starts])

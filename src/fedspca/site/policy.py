@@ -7,7 +7,7 @@ from fedspca.dp.ledger import DELTA
 from fedspca.site.errors import SiteRefusal
 
 GRAM = "gram"
-COVARIANCES = (GRAM, "permuted_gram", "gap_moments")  # questions that are answered with a whole covariance
+COVARIANCES = (GRAM, "permuted_gram", "gap_moments", "filled_once")  # answered with a whole covariance
 MAX_FOLDS = 20
 MAX_GRAM_FEATURES = 4096  # the upper triangle of such a covariance takes 67 MB
 
@@ -19,7 +19,8 @@ class Policy:
     Parameters
     ----------
     min_rows : int, default=1
-        Answer only if the site holds at least this many rows. A sum over few rows discloses much about each row.
+        Answer only if the site holds at least this many rows, and a sample of its rows too. A sum over few rows
+        discloses much about each row.
     allowed_queries : frozenset of str or None, default=None
         The questions that may be asked, by name; None allows every question of the closed list.
     max_rounds : int or None, default=None
@@ -31,11 +32,11 @@ class Policy:
         The most features for which the whole covariance may be asked in one sum (the question ``gram``). This sum
         releases as much as d products, one for each of the d features. 0 never allows it; None sets no limit.
     max_folds : int, default=20
-        The most folds by which sums may be answered; 0 never allows sums by fold.
+        The most folds by which sums may be answered; 0 never allows sums by fold, nor over a sample of the rows.
     min_fold_rows : int, default=1
         How many rows of this site a fold must hold at least. A site with too few rows keeps all of them in one fold;
         between institutions it refuses. Under masks, it is also the fewest rows in which a covariate must differ from
-        its most common value.
+        its most common value, and the fewest that must lack a feature for its missing values to be filled in once.
     alone : frozenset of str, default=frozenset()
         Questions whose answer may be shown as this site's own, outside any sum; none by default.
     min_sites : int, default=1
@@ -101,10 +102,19 @@ class Policy:
         return self.max_gram_features is None or features <= self.max_gram_features
 
     def check(
-        self, site: str, query: str, *, rows: int, answered: int, components: int, features: int, folds: int = 0
+        self,
+        site: str,
+        query: str,
+        *,
+        rows: int,
+        answered: int,
+        components: int,
+        features: int,
+        folds: int = 0,
+        sample: int = 0,
     ) -> None:
-        """Raise :class:`SiteRefusal` unless the owner allows this question now."""
-        reason = self._objection(query, rows, answered, components)
+        """Raise :class:`SiteRefusal` unless the owner allows this question now. Of a sample, ``rows`` are its rows."""
+        reason = self.sample_objection(rows, sample) or self._objection(query, rows, answered, components)
         if reason is None and folds > self.max_folds:
             reason = f"it asks for sums by {folds} folds and the policy allows at most {self.max_folds}."
         if reason is None and query in COVARIANCES and not self._allows_covariance(features):
@@ -114,6 +124,20 @@ class Policy:
             )
         if reason is not None:
             raise SiteRefusal(site, query, reason)
+
+    def sample_objection(self, rows: int, sample: int) -> str | None:
+        """Return why no sums are given over a sample of so many rows, one row in ``sample``; None if they are."""
+        if not sample:
+            return None
+        if not self.max_folds:
+            return "it asks about a sample of the rows and the policy allows no sums over parts of them (max_folds)."
+        least = max(self.min_rows, self.min_fold_rows)
+        if rows >= least:
+            return None
+        return (
+            f"a sample of one row in {sample} holds fewer rows than the {least} that its policy requires (min_rows, "
+            "min_fold_rows)."
+        )
 
     def _objection(self, query: str, rows: int, answered: int, components: int) -> str | None:
         if rows < self.min_rows:

@@ -33,13 +33,16 @@ from fedspca.dp.noise import (
     length_counts,
     noised,
     packed,
+    value_counts,
 )
 from fedspca.linalg.beside import Adjustment, Reference
 from fedspca.linalg.gaps import GapModel
 from fedspca.linalg.line_search import LineSearch
 from fedspca.linalg.operators import (
     COLUMNS_OF_CONSENSUS,
+    DeflatedRows,
     Frame,
+    RemoteRows,
     Sums,
     column_sums,
     covariate_products,
@@ -50,6 +53,7 @@ from fedspca.linalg.operators import (
 )
 from fedspca.linalg.profile import Profile
 from fedspca.linalg.shrinkage import smooth_norms
+from fedspca.linalg.single import in_single
 from fedspca.linalg.stiefel import Retraction, polar_factor, project_out
 from fedspca.linalg.symmetric import pack
 from fedspca.linalg.units import unit_factors
@@ -63,6 +67,7 @@ from fedspca.site.consensus import (
     restarted,
 )
 from fedspca.site.descent import Descent, Direction, ReconstructionProblem
+from fedspca.site.disclosure import told_together
 from fedspca.site.errors import InvalidQuery
 from fedspca.site.question import DEAL, Query, Question, Shape, SiteData, State, Terms
 
@@ -102,14 +107,7 @@ def moments(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     if not data.preparation.counts_rows:
         raise InvalidQuery(data.site, query.name, "its rows have weights: ask weighted_moments.")
     counts = n - missing_counts(data.rows) if data.missing else np.full(d, float(n))
-    return state, {"rows": np.array(float(n)), "counts": counts, "sums": _sums(data)}
-
-
-def _sums(data: SiteData) -> Array:
-    """Σx by feature; zero if the site's own mean is subtracted."""
-    if data.own is not None:
-        return np.zeros(data.rows.shape[1])
-    return column_sums(data.rows, missing=data.missing, beside=data.beside)
+    return state, {"rows": np.array(float(n)), "counts": counts, "sums": data.sums()}
 
 
 def weighted_moments(data: SiteData, state: State, _query: Query) -> tuple[State, Terms]:
@@ -122,7 +120,7 @@ def weighted_moments(data: SiteData, state: State, _query: Query) -> tuple[State
         "weight": np.array(data.weight),
         "used": np.array(weights.sum()),
         "weights": here - missing_counts(data.rows, data.beside) if data.missing else here,
-        "sums": _sums(data),
+        "sums": data.sums(),
     }
 
 
@@ -138,9 +136,7 @@ def residuals(data: SiteData, state: State, query: Query) -> tuple[State, Terms]
 
 def _deviations(data: SiteData, query: Query) -> Terms:
     frame, spread = _about(data, query)
-    offsets, squares = deviations_from(
-        data.rows, frame.mean, missing=data.missing, beside=data.beside, adjustment=frame.adjustment
-    )
+    offsets, squares = data.deviations_from(frame.mean, frame.adjustment)
     if data.own is not None:  # rounding errors of a feature that is constant at this site are no variance
         dust = (2 * np.finfo(float).eps * np.abs(data.own.mean)) ** 2 * data.beside.ones(data.rows.shape[0]).sum()
         squares = np.where(squares <= dust, 0.0, squares)
@@ -205,6 +201,28 @@ def gap_moments(data: SiteData, state: State, query: Query) -> tuple[State, Term
     return state, {"sums": sums, "gram": np.asarray(pack(gram), dtype=np.float64)}
 
 
+def gap_sites(data: SiteData, state: State, _query: Query) -> tuple[State, Terms]:
+    """1 for each feature that enough rows of this site lack to be told of together, else 0: the sum counts sites."""
+    _, least = data.few
+    lacking = missing_counts(data.rows) if data.missing else np.zeros(data.rows.shape[1])
+    return state, {"sites": ((lacking >= least) | (least <= 1)).astype(np.float64)}
+
+
+def filled_once(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Σa and Σaaᵀ of standardised rows, missing values of some features as a Gaussian expects them.
+
+    Missing values count as the mean where sums with them would be mostly about one row.
+    """
+    if isinstance(data.rows, RemoteRows) and not data.rows.in_order:
+        raise InvalidQuery(data.site, query.name, "rows on a Dask cluster are not filled in.")
+    arrays, (min_rows, least) = query.arrays, data.few
+    model = GapModel(arrays["mean"], arrays["scale"], arrays["loadings"], arrays["noise"])
+    asked = arrays["features"] > 0
+    rows, features = told_together(model.fills(data.rows, asked), min_rows=min_rows, least=least)
+    sums, gram = model.moments(data.rows, (rows, features & asked))
+    return state, {"sums": sums, "filled": np.asarray(pack(gram), dtype=np.float64)}
+
+
 def counts_below(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """How many values are not above each edge, by feature."""
     edges = query.arrays["edges"]
@@ -267,14 +285,20 @@ def odd_units(data: SiteData, state: State, query: Query) -> tuple[State, Terms]
 
 def gram_product(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """AᵀAQ for the directions Q that were asked, rounded to single precision where the question says so."""
-    product = data.seen_in(_frame(query)).gram_product(asked_directions(query))
+    product = _seen(data, query).gram_product(asked_directions(query))
     return state, {"product": product.astype(str(query.scalars["precision"]), copy=False)}
 
 
 def gram_sketch(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """AᵀAΩ for random directions Ω, of which only the seed is sent."""
-    product = data.seen_in(_frame(query)).gram_product(asked_directions(query))
+    product = _seen(data, query).gram_product(asked_directions(query))
     return state, {"product": product.astype(str(query.scalars["precision"]), copy=False)}
+
+
+def _seen(data: SiteData, query: Query) -> DeflatedRows:
+    """Return the rows as an operator. Single precision is asked: then rows that are stored so are multiplied so."""
+    rows = data.seen_in(_frame(query))
+    return in_single(rows) if query.scalars["precision"] == "float32" else rows
 
 
 def asked_directions(query: Query) -> Array:
@@ -286,7 +310,7 @@ def asked_directions(query: Query) -> Array:
 
 def gram(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """AᵀA itself, its upper triangle packed."""
-    matrix = data.seen_in(_frame(query)).gram_matrix()
+    matrix = _seen(data, query).gram_matrix()
     return state, {"gram": pack(matrix).astype(str(query.scalars["precision"]), copy=False)}
 
 
@@ -427,6 +451,13 @@ def private_lengths(data: SiteData, state: State, query: Query) -> tuple[State, 
     return state, {"counts": _noised(data, query, counts)}
 
 
+def private_counts(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
+    """Values of each feature counted in stated bins, with noise."""
+    arrays = query.arrays
+    counts = value_counts(data.rows, arrays["centre"], arrays["scale"], arrays["edges"])
+    return state, {"counts": _noised(data, query, counts)}
+
+
 def _stated(query: Query) -> tuple[Array, Array, float]:
     return query.arrays["centre"], query.arrays["scale"], _number(query, "clip")
 
@@ -553,6 +584,19 @@ _QUERIES: Mapping[str, Question] = {
         "every round: the differences between rounds tell of the rows that have missing values",
         terms={"sums": ("d",), "gram": ("packed",)},
         arrays={"mean": ("d",), "scale": ("d",), "loadings": ("d", "q"), "noise": ("one",)},
+    ),
+    "gap_sites": Question(
+        gap_sites,
+        "for each feature at how many sites enough rows lack it to be told of together",
+        terms={"sites": ("d",)},
+    ),
+    "filled_once": Question(
+        filled_once,
+        "the mean and the whole covariance (times n) with missing values filled in, once, from the other values of "
+        "their rows: beside the covariance without them, it tells of the rows with missing values together, and of "
+        "none alone",
+        terms={"sums": ("d",), "filled": ("packed",)},
+        arrays={"mean": ("d",), "scale": ("d",), "loadings": ("d", "q"), "noise": ("one",), "features": ("d",)},
     ),
     "counts_below": Question(
         counts_below,
@@ -695,12 +739,20 @@ _QUERIES: Mapping[str, Question] = {
         scalars=NOISE,
         cost=lambda _, query: _cost(query, len(query.arrays["edges"]), 1.0),
     ),
+    "private_counts": Question(
+        private_counts,
+        "for each feature how many values lie in each of 49 stated bins, with noise that hides any one row",
+        terms={"counts": ("k", "d")},
+        arrays={**STATED, "edges": ("k",)},
+        scalars=NOISE,
+        # a row adds one to a bin of each feature
+        cost=lambda d, query: _cost(query, len(query.arrays["edges"]) * d, d**0.5),
+    ),
 }
+COUNTS = frozenset({"counts_below", "private_counts"})  # what transforms are made of
 # every question about rows can be asked about transformed rows; the counts that the transform is made of cannot
 QUERIES: Mapping[str, Question] = {
-    name: question
-    if question.private or name == "counts_below"
-    else replace(question, optional={**question.optional, **MAPS})
+    name: question if name in COUNTS else replace(question, optional={**question.optional, **MAPS})
     for name, question in _QUERIES.items()
 }
 PRIVATE = frozenset(name for name, question in QUERIES.items() if question.private)

@@ -21,8 +21,10 @@ from fedspca.linalg.operators import (
     RemoteRows,
     StandardisedRows,
     all_finite,
+    column_sums,
     deviations_from,
 )
+from fedspca.linalg.spread import Spread
 from fedspca.linalg.stiefel import orthonormality_error
 from fedspca.linalg.symmetric import packed_size
 from fedspca.site.consensus import ConsensusState
@@ -45,6 +47,7 @@ MOST_EDGES = 128  # the most edges of one question at which values are counted
 MOST_PERMUTATIONS = 100  # the most permutations in one answer
 AT_ONCE = 8 << 20  # the most numbers in one answer, unless it is for a single permutation
 FOLDS, DEAL = "folds", "deal"  # the scalars of a question that is answered by fold: how many, and the seed
+SAMPLE = "sample"  # the scalar of a question about one of so many parts of the rows; the seed is beside it
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +69,23 @@ class Query:
         folds = self.scalars.get(FOLDS, 0)
         return folds if isinstance(folds, int) else 0
 
+    @property
+    def sample(self) -> int:
+        """One row in how many is asked about; 0 if all rows are."""
+        parts = self.scalars.get(SAMPLE, 0)
+        return parts if isinstance(parts, int) else 0
+
+    def of_sample(self, parts: int, deal: int) -> "Query":
+        """Return the same question about a sample, one of so many parts of each site's rows."""
+        return Query(self.name, self.arrays, {**self.scalars, SAMPLE: parts, DEAL: deal})
+
     def by_fold(self, folds: int, deal: int) -> "Query":
         """Return the same question, to be answered by fold."""
         return Query(self.name, self.arrays, {**self.scalars, FOLDS: folds, DEAL: deal})
 
     def as_a_whole(self) -> "Query":
         """Return the same question, to be answered by one sum over all rows."""
-        scalars = {name: value for name, value in self.scalars.items() if name not in (FOLDS, DEAL)}
+        scalars = {name: value for name, value in self.scalars.items() if name not in (FOLDS, SAMPLE, DEAL)}
         return Query(self.name, self.arrays, scalars)
 
 
@@ -88,7 +101,9 @@ def query_hash(query: Query) -> str:
 class SiteData:
     """A site's rows, seen in the frame that a question names. ``missing`` says whether some values may be NaN.
 
-    ``beside`` holds the covariates and weights of the rows, ``weight`` the sum of the weights as given.
+    ``beside`` holds the covariates and weights of the rows, ``weight`` the sum of the weights as given, and ``spread``
+    the sums of the features, where they are known already. ``few`` has the owner's ``min_rows`` and ``min_fold_rows``:
+    the fewest rows that may be told of together.
     """
 
     def __init__(
@@ -100,13 +115,17 @@ class SiteData:
         beside: Beside = NOTHING,
         weight: float | None = None,
         preparation: Preparation = PLAIN,
+        spread: Spread | None = None,
+        few: tuple[int, int] = (1, 1),
     ) -> None:
         self.site = site
+        self.few = few
         self.rows = rows
         self.missing = missing
         self.beside = beside
         self.weight = float(rows.shape[0]) if weight is None else weight
         self.preparation = preparation
+        self._spread = spread
         self.own: Own | None = own_view(rows, beside, preparation, missing=missing)
         self._harmony: Harmony | None = None
         self._mapped: SiteData | None = None
@@ -123,7 +142,8 @@ class SiteData:
             if isinstance(self.rows, RemoteRows):
                 raise InvalidQuery(self.site, query.name, "genotypes and rows on a cluster are not transformed.")
             about: dict[str, Any] = {"missing": self.missing, "beside": self.beside, "weight": self.weight}
-            last = SiteData(self.site, MappedRows(self.rows, seen), preparation=self.preparation, **about)
+            about |= {"preparation": self.preparation, "few": self.few}
+            last = SiteData(self.site, MappedRows(self.rows, seen), **about)
             self._mapped = last
         return last
 
@@ -131,11 +151,28 @@ class SiteData:
     def totals(self) -> NDArray[np.float64]:
         """Σ1, Σx and Σx² by column: the features, the covariates and the weights."""
         n, d = self.rows.shape
-        sums, squares = deviations_from(self.rows, np.zeros(d), missing=self.missing)
+        sums, squares = self.deviations_from(np.zeros(d), weighted=False)
         beside = [part for part in (self.beside.covariates, self.beside.weights) if part is not None]
         more = np.column_stack([np.zeros((n, 0)), *beside])
         sums, squares = np.append(sums, more.sum(axis=0)), np.append(squares, (more**2).sum(axis=0))
         return np.stack([np.full(len(sums), float(n)), sums, squares])
+
+    def sums(self) -> NDArray[np.float64]:
+        """Σx by feature; zero if the site's own mean is subtracted."""
+        if self.own is not None:
+            return np.zeros(self.rows.shape[1])
+        if self._spread is not None and not self.beside:
+            return self._spread.totals
+        return column_sums(self.rows, missing=self.missing, beside=self.beside)
+
+    def deviations_from(
+        self, mean: NDArray[np.float64], adjustment: Adjustment | None = None, *, weighted: bool = True
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Σ(x − μ) and Σ(x − μ)² by feature, less what covariates explain: without a pass if the sums are known."""
+        beside = self.beside if weighted else NOTHING
+        if self._spread is not None and not beside and adjustment is None:
+            return self._spread.about(mean)
+        return deviations_from(self.rows, mean, missing=self.missing, beside=beside, adjustment=adjustment)
 
     def seen_in(self, frame: Frame, expected: int | None = None) -> DeflatedRows:
         """Return the rows in this frame as an operator, to be multiplied by so many columns."""
@@ -306,7 +343,12 @@ class Question:
         return None
 
     def _scalar_problem(self, query: Query) -> str | None:
-        dealt: Mapping[str, type] = {FOLDS: int, DEAL: int} if {FOLDS, DEAL} & set(query.scalars) else {}
+        sampled = SAMPLE in query.scalars
+        dealt: Mapping[str, type] = {}
+        if {FOLDS, SAMPLE, DEAL} & set(query.scalars):
+            dealt = {SAMPLE if sampled else FOLDS: int, DEAL: int}
+        if sampled and not self.additive:
+            return "it cannot be asked of a sample of the rows."
         if dealt and not (self.additive or self.divides):
             return "it cannot be answered by fold."
         scalars = {**self.scalars, **dealt}
@@ -323,6 +365,8 @@ class Question:
                 return f"{name} must be positive and finite, got {value!r}."
             elif isinstance(value, int) and value < 0:
                 return f"{name} must not be negative, got {value!r}."
-        if dealt and query.folds < 2:
+        if sampled and query.sample < 2:
+            return f"a sample is one row in two or more, got {query.sample}."
+        if dealt and not sampled and query.folds < 2:
             return f"one fold is no fold: there must be two or more, got {query.folds}."
         return None

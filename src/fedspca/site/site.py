@@ -20,10 +20,11 @@ from fedspca.linalg.operators import (
     row_blocks,
     total,
 )
+from fedspca.linalg.spread import spread_of
 from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.disclosure import disclosed, singled_out
 from fedspca.site.errors import InvalidData, InvalidQuery, SiteRefusal
-from fedspca.site.folds import answer_by_fold, deal
+from fedspca.site.folds import MINE, answer_by_fold, answer_of_sample, deal
 from fedspca.site.policy import Policy
 from fedspca.site.preparation import PLAIN, Preparation, beside_rows
 from fedspca.site.queries import QUERIES
@@ -80,11 +81,14 @@ class Site:
             feature_names = [str(column) for column in X.columns]
         rows = _as_rows(self.name, X)
         self.feature_names = _checked_names(self.name, feature_names, rows.shape[1])
-        missing = _check_values(self.name, rows, self.feature_names, allow_missing=allow_missing)
+        spread = spread_of(rows, TOO_LARGE) if isinstance(rows, np.ndarray) else None
+        missing = spread is None and _check_values(self.name, rows, self.feature_names, allow_missing=allow_missing)
         self.preparation = preparation
         _check_design(self.name, self.feature_names, rows, preparation, missing=missing)
         beside, weight = beside_rows(f"Site {self.name!r}", rows.shape[0], covariates, weights, preparation)
-        self._data = SiteData(self.name, rows, missing=missing, beside=beside, weight=weight, preparation=preparation)
+        few = (self.policy.min_rows, self.policy.min_fold_rows)
+        about: dict[str, Any] = {"beside": beside, "weight": weight, "preparation": preparation, "few": few}
+        self._data = SiteData(self.name, rows, missing=missing, spread=spread, **about)
         self._state: State = None
         self._answered = 0
         self.ledger: Ledger | None = None  # if it has a budget, every answer has noise and is charged to it
@@ -102,6 +106,12 @@ class Site:
     def n_features(self) -> int:
         """How many columns the rows have."""
         return int(self._data.rows.shape[1])
+
+    @property
+    def single(self) -> bool:
+        """Whether the rows are dense numbers in single precision, all present, to be seen as they are."""
+        rows, plain = self._data.rows, self.preparation.plain and not self._data.missing
+        return plain and isinstance(rows, np.ndarray) and rows.dtype == np.float32
 
     @cached_property
     def totals(self) -> NDArray[np.float64]:
@@ -165,17 +175,20 @@ class Site:
             self.policy.check(
                 self.name,
                 query.name,
-                rows=self.n_rows,
+                rows=self.n_rows // query.sample if query.sample else self.n_rows,
                 answered=self._answered,
                 components=question.components(query),
                 features=self.n_features,
                 folds=query.folds,
+                sample=query.sample,
             )
             question.validate(self.name, self.n_features, query)
             self._pay(question, query, purpose)
             self._answered += 1  # failed attempts count too: a failure also discloses something
             if query.folds and question.additive:
                 return answer_by_fold(question, self._data, query, self.policy.min_fold_rows)
+            if query.sample:
+                return answer_of_sample(question, self._data, query)
             self._state, terms = question.answer(self._data.under(query), self._state, query)
             return terms
 
@@ -205,7 +218,7 @@ class Site:
                 f"Site {self.name!r}: a sample can be drawn only of rows in this process, without covariates, weights "
                 "or a mean of their own. Fit without a sample."
             )
-        mine = deal(self.name, self.n_rows, parts, seed, self.policy.min_fold_rows) == 0
+        mine = deal(self.name, self.n_rows, parts, seed, self.policy.min_fold_rows) == MINE
         if not mine.any():
             raise InvalidData(f"Site {self.name!r} holds too few rows for a sample of one in {parts}.")
         names, missing = self.feature_names, self._data.missing

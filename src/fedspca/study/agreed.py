@@ -164,6 +164,10 @@ class _Sums:
         """Whether the sites agreed to release the whole covariance. The coordinator uses the same rule."""
         return GRAM in self._agreement.questions
 
+    def most_directions(self) -> int | None:
+        """About how many directions the sites agreed to be asked at once. The coordinator uses the same rule."""
+        return self._agreement.max_components
+
     def sum(self, query: Query) -> Aggregate:
         """Return the sum of a question's terms."""
         with self._blas.limit(limits=self._threads, user_api="blas"):  # the site answers meanwhile, with all threads

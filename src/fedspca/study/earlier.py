@@ -66,11 +66,10 @@ def _sites_in_one(agreement: Agreement, earlier: Agreement, least: int) -> str |
 
 
 def _other_deal(agreement: Agreement, earlier: Agreement) -> str | None:
-    """Return what sums over different folds add: enough different folds of the same rows determine each single row."""
-    deals = [(terms.folds, terms.fit.get("seed")) for terms in (agreement, earlier)]
-    return (
-        "about other groups of rows, dealt anew" if all(folds for folds, _ in deals) and deals[0] != deals[1] else None
-    )
+    """Return what other folds or another sample add: enough different groups of the same rows determine each row."""
+    deals = [(terms.folds, terms.sample, terms.fit.get("seed")) for terms in (agreement, earlier)]
+    dealt = all(folds or sample for folds, sample, _ in deals)
+    return "about other groups of rows, dealt anew" if dealt and deals[0] != deals[1] else None
 
 
 def _other_preparation(agreement: Agreement, earlier: Agreement) -> str | None:

@@ -10,6 +10,7 @@ from fedspca.study.settings import CONSENSUS, ODD_UNITS
 # Questions of a whole run, counted on runs of each kind. Where the covariance is asked for, the number is nearly fixed.
 WITH_COVARIANCE, BY_PRODUCTS = 4, 12
 PATH_WITH_COVARIANCE, PATH_BY_PRODUCTS = 3, 12
+AFTER_SAMPLE = 2
 
 
 def expected_questions(agreement: Agreement) -> int | None:
@@ -22,6 +23,9 @@ def expected_questions(agreement: Agreement) -> int | None:
         return None
     path = bool(agreement.fit.get("path"))
     units = ODD_UNITS in agreement.questions
+    if agreement.sample:
+        first = WITH_COVARIANCE if GRAM in agreement.questions else BY_PRODUCTS
+        return first + AFTER_SAMPLE + units + path * PATH_BY_PRODUCTS
     if GRAM in agreement.questions:
         return WITH_COVARIANCE + units + path * PATH_WITH_COVARIANCE
     return BY_PRODUCTS + units + path * PATH_BY_PRODUCTS

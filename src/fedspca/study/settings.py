@@ -15,6 +15,7 @@ OPENING = """\
 # Owners sign what is in this file: a change after they approved asks for their approval again.
 """
 SEARCH = 20  # directions that a solver may ask for in addition to three times the components
+UPDATE = 100  # directions that a new site's policy allows
 AFTER = 60  # questions for the figures beside the loadings, and for the path
 ROUNDS = {"exact": 100, "faspca": 1000, "fsspca": 1000}
 QUESTIONS = {
@@ -119,19 +120,44 @@ class StudySettings(SolverSettings):
             )
         if self.auto and self.folds is None:
             raise ValueError("auto needs folds, which owners approve: add --folds 10, or give numbers.")
+        self._check_sample()
         self._check_masks()
         self._check_preparation()
         self._privacy_settings()
+
+    def _check_sample(self) -> None:
+        """Refuse a sample beside what releases sums in another way."""
+        if self.sample is None:
+            return
+        from fedspca.site.preparation import Preparation
+
+        if self.epsilon is not None:
+            raise ValueError(
+                "A private study has no sample: its noise is planned for one release over all rows, and a sample would "
+                "be a second one. Leave out --sample, or the noise."
+            )
+        if self.folds is not None:
+            raise ValueError("Rows are dealt in one way that owners approve: leave out --sample, or --folds.")
+        if not Preparation.of(self.fit_settings()).plain:
+            raise ValueError(
+                "A sample is of rows as they are: leave out --sample, or covariates, weights, the sites' own means and "
+                "transforms over all sites."
+            )
 
     def _check_masks(self) -> None:
         """Refuse what masks cannot hide, unless the coordinator requests it explicitly, so that owners can read it."""
         from fedspca.door.agreement import BETWEEN_AT_LEAST
 
-        if self.missing == "em" and (self.masked or self.epsilon is not None):
+        if self.missing == "em" and self.masked and self.epsilon is None:
             raise ValueError(
-                "missing = em is not for studies with masks or noise: every round is a covariance again, and the "
-                "differences between rounds tell of the few rows that lack a value. Take missing values at the mean, "
-                "or fill them in at each site before the study."
+                "missing = em is not for studies with masks: every round is a covariance again, and the differences "
+                "between rounds tell of the few rows that lack a value. Fill them in once (missing = em-once), where "
+                "enough rows are told of together; or take missing values at the mean."
+            )
+        if self.missing in ("em", "em-once") and self.epsilon is not None:
+            raise ValueError(
+                f"missing = {self.missing} is not for studies with noise: what it would release is not planned. Take "
+                "missing values at the mean, which is the stated centre there."
             )
         if not self.masked or self.epsilon is not None:
             return
@@ -155,13 +181,14 @@ class StudySettings(SolverSettings):
     def _check_preparation(self) -> None:
         """Refuse covariates and weights that are invalid, and combinations whose privacy was not analysed."""
         from fedspca.data.transforms import check_transforms
+        from fedspca.dp.quantiles import PRIVATE_MAPS
         from fedspca.site.preparation import Preparation, unusual
 
         joint = Preparation.of(self.fit_settings()).joint
         check_transforms(self.transform)
         asked = [
             *unusual(self.fit_settings()),
-            *([] if joint is None else [f"transform {joint[0]}"]),
+            *([] if joint is None or joint[0] in PRIVATE_MAPS else [f"transform {joint[0]}"]),
             *(["between_sites"] if self.between_sites else []),
         ]
         if self.epsilon is not None and asked:
@@ -176,10 +203,12 @@ class StudySettings(SolverSettings):
 
     def _questions(self, n_features: int) -> tuple[str, ...]:
         from fedspca.site.policy import GRAM
+        from fedspca.site.preparation import Preparation
         from fedspca.site.queries import PRIVATE
 
         if self.epsilon is not None:
-            return tuple(sorted(PRIVATE))
+            joint = Preparation(transform=tuple(self.transform)).joint
+            return tuple(sorted(PRIVATE if joint is not None else PRIVATE - {"private_counts"}))
         gram = {GRAM} if self._asks_gram(n_features) else set()
         gram |= {"permuted_gram"} if self.auto else set()
         return tuple(sorted({*ALWAYS, *QUESTIONS[self.solver], *QUESTIONS["exact"], *gram, *self._beside()}))
@@ -190,12 +219,13 @@ class StudySettings(SolverSettings):
 
         weighted = self.weight is not None or self.site_weight != "rows"
         joint = Preparation(transform=tuple(self.transform)).joint
-        changed = unusual(self.fit_settings()) or joint is not None or self.missing == "em"
+        changed = unusual(self.fit_settings()) or joint is not None or self.missing in ("em", "em-once")
         return {
             *(COVARIATES if self.adjust else ()),
             *(WITHIN if self.protect else ()),
             *(("counts_below",) if joint is not None and joint[0] != "pearson" else ()),
             *(("gap_moments",) if self.missing == "em" else ()),
+            *(("gap_sites", "gram", "filled_once") if self.missing == "em-once" else ()),
             *(COMBAT if self.centre == "combat" else ()),
             *(("weighted_moments",) if weighted else ()),
             *(("between_sites",) if self.between_sites else ()),
@@ -209,6 +239,12 @@ class StudySettings(SolverSettings):
         from fedspca.estimators.selection import MOST
 
         return MOST
+
+    def _most_directions(self, updates: bool, n_features: int) -> int:
+        """Return how many directions one question asks at most. An update asks the old features one by one."""
+        usual = 3 * self._most_components() + SEARCH  # noisy products need twelve
+        by_products = self.solver == "exact" and self.epsilon is None and not self._asks_gram(n_features)
+        return max(usual, UPDATE) if updates and by_products else usual
 
     def _asks_gram(self, n_features: int) -> bool:
         """Whether owners are asked to release the whole covariance, in one sum."""
@@ -262,7 +298,7 @@ class StudySettings(SolverSettings):
             fit=self.fit_settings(),
             questions=self._questions(len(features)),
             max_rounds=rounds + AFTER,
-            max_components=min(len(features), 3 * self._most_components() + SEARCH),  # noisy products need twelve
+            max_components=min(len(features), self._most_directions(update is not None, len(features))),
             masked=self.masked,
             consensus_under_masks=self.masked and self.consensus_under_masks and self.solver in CONSENSUS,
             privacy=self._privacy(home, features),

@@ -151,7 +151,7 @@ def in_sections(agreement: Agreement, site: str) -> list[tuple[str, list[str]]]:
                 *([BESIDE_MASKS] if agreement.masked else []),
             ],
         ),
-        ("How often", [_how_often(agreement), *_due(agreement), *_by_fold(agreement), WITHDRAW]),
+        ("How often", [_how_often(agreement), *_due(agreement), *_by_fold(agreement), *_sampled(agreement), WITHDRAW]),
         ("Who sees it", [*_masks(agreement), _noise(agreement)]),
         ("What comes of it", [f"{RESULT} Each site works it out too." if agreement.masked else RESULT]),
         ("If a site is lost", [DROPOUT[agreement.on_dropout]]),
@@ -268,6 +268,17 @@ def _by_fold(agreement: Agreement) -> list[str]:
         "the release costs no more of the budget."
     )
     return [told] if agreement.privacy is None else [told, noised]
+
+
+def _sampled(agreement: Agreement) -> list[str]:
+    if not agreement.sample:
+        return []
+    told = (
+        f"First one row in {agreement.sample} is asked about: this site draws them by the study's seed, the same ones "
+        "each time. How features vary together is told over this sample, and products then over all rows. So a sum "
+        "may be over a part of the rows. A site refuses if its sample holds fewer rows than its policy requires."
+    )
+    return [told]
 
 
 def _masks(agreement: Agreement) -> list[str]:
