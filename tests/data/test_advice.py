@@ -2,13 +2,14 @@
 
 import json
 import re
+import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from fedspca.data.advice import advice, missing_code, oddity, repeated_rows
+from fedspca.data.advice import advice, column_facts, missing_code, oddity, repeated_rows
 from helpers.commands import fedspca
 
 
@@ -149,3 +150,20 @@ def test_a_column_is_asked_about_once_and_the_sites_are_named_if_only_some_have_
     assert "(at" not in both
     (one,) = advice(["f"], [("a", good), ("b", codes)])
     assert one.endswith("(at 'b')")
+
+
+def test_looking_for_repeated_rows_does_not_copy_them():
+    rows = np.random.default_rng(0).standard_normal((20_000, 60))
+    rows[7] = rows[19_999]
+    tracemalloc.start()
+    assert repeated_rows(rows) == 1
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    assert peak < 5.0  # the rows take 9.6 MB
+
+
+def test_of_wide_rows_fewer_are_looked_at(monkeypatch):
+    monkeypatch.setattr("fedspca.data.advice.LOOKED_BYTES", 8 * 3 * 2000)
+    rows = np.random.default_rng(0).standard_normal((5000, 3))
+    assert {facts.rows for facts in column_facts(["a", "b", "c"], rows)} == {2000}
+    assert {facts.rows for facts in column_facts([str(j) for j in range(60)], np.zeros((5000, 60)))} == {1000}

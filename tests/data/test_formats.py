@@ -1,12 +1,16 @@
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from fedspca import ExactSPCA
 from fedspca.data import open_table
+from fedspca.data.formats import BEGINNINGS
 from fedspca.fit import FitSettings, fit_files
 from fedspca.site import InvalidData
 from helpers.reading import dense, read
-from helpers.study_files import FORMATS, NAMES, frame, make_rows, write, write_zarr
+from helpers.study_files import FORMATS, NAMES, frame, make_rows, parts_of, write, write_zarr
 
 
 @pytest.mark.parametrize("in_memory", [0, 1 << 20])
@@ -24,24 +28,37 @@ def test_single_precision_stays_single(tmp_path):
     assert read(tmp_path / "a.parquet")[0].rows.dtype == np.float32
 
 
-@pytest.mark.parametrize("kind", [*FORMATS[1:], "tsv", "semicolon.csv"])
-def test_every_format_gives_the_loadings_of_the_csv(tmp_path, kind):
-    """Two sites each; the files of other programs, genotypes and databases have the same test beside their readers."""
-    fits = []
-    for ending in ("csv", kind):
-        for name, rows in (("north", make_rows(40)), ("south", make_rows(30, seed=1))):
-            path = tmp_path / f"{name}.{ending}"
-            if ending == "tsv":
-                frame(rows).to_csv(path, index=False, sep="\t")
-            elif ending == "semicolon.csv":
-                frame(rows).to_csv(path, index=False, sep=";", decimal=",", encoding="utf-16")
-            else:
-                write(path, rows)
-        files = tuple(str(tmp_path / f"{name}.{ending}") for name in ("north", "south"))
-        given = {"rename": {f: (f"x{j}",) for j, f in enumerate(NAMES)}} if ending in ("npy", "npz") else {}
-        fits.append(fit_files(FitSettings(files=files, nonzero=3, path=False, **given)))
-    assert np.abs(fits[0].components - fits[1].components).max() < 1e-8
-    assert fits[0].feature_names == fits[1].feature_names
+@pytest.mark.parametrize("k", [1, 3, 10])
+@pytest.mark.parametrize("kind", [*FORMATS, "tsv", "semicolon.csv"])
+def test_every_format_gives_the_loadings_of_the_pooled_table(tmp_path, kind, k):
+    """The files of other programs, genotypes and databases have the same test beside their readers."""
+    rows = make_rows(70)
+    files = tuple(str(tmp_path / f"site{j}.{kind}") for j in range(k))
+    for path, part in zip(map(Path, files), parts_of(rows, k), strict=True):
+        if kind == "tsv":
+            frame(part).to_csv(path, index=False, sep="\t")
+        elif kind == "semicolon.csv":
+            frame(part).to_csv(path, index=False, sep=";", decimal=",", encoding="utf-16")
+        else:
+            write(path, part)
+    given = {"rename": {f: (f"x{j}",) for j, f in enumerate(NAMES)}} if kind in ("npy", "npz") else {}
+    model = fit_files(FitSettings(files=files, nonzero=3, path=False, **given))
+    whole = ExactSPCA(2, n_nonzero=3, scale=True).fit(frame(rows))
+    assert np.abs(model.components - whole.components_).max() < 1e-8
+    assert list(model.feature_names) == NAMES
+
+
+@pytest.mark.parametrize("ending", [".csv", ".sav", ".xlsx", ".zst"])
+@pytest.mark.parametrize("mark", BEGINNINGS)
+def test_a_file_that_is_plainly_of_another_kind_is_named(tmp_path, mark, ending):
+    path = tmp_path / f"a.csv{ending}".replace(".csv.csv", ".csv")
+    path.write_bytes(mark + b"x" * 100)
+    what, endings = BEGINNINGS[mark]
+    if ending in endings:
+        return
+    with pytest.raises(InvalidData, match=f"it is {what}, although its name ends in") as told:
+        open_table(path)
+    assert all(known in str(told.value) for known in endings)
 
 
 def test_columns_of_anndata_in_zarr_stand_beside_the_rows(tmp_path):

@@ -15,6 +15,7 @@ from fedspca.fit import FitSettings, fit_files, open_inputs
 from fedspca.linalg.packed import PackedRows
 from fedspca.site import InvalidData
 from helpers.commands import fedspca
+from helpers.study_files import parts_of
 
 SNPS = [f"rs{j}" for j in range(13)]
 NAMES = [f"{snp}_{'ACGT'[j % 4]}" for j, snp in enumerate(SNPS)]
@@ -94,6 +95,17 @@ def test_a_fit_is_that_of_the_same_table(files, in_memory, monkeypatch):
     pca = ExactSPCA(2, n_nonzero=4, scale=True, max_missing=0.2).fit(pooled(files))
     assert np.abs(model.components - pca.components_).max() < 1e-8
     assert np.allclose(model.mean, pca.mean_)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_files_of_several_sites_give_what_the_pooled_genotypes_give(tmp_path, k):
+    values = genotypes(71)
+    beds = tuple(str(tmp_path / f"site{j}.bed") for j in range(k))
+    for bed, part in zip(beds, parts_of(values, k), strict=True):
+        write_bed(bed, part)
+    model = fit_files(FitSettings(files=beds, nonzero=4, path=False))
+    whole = ExactSPCA(2, n_nonzero=4, scale=True, max_missing=0.2).fit(values)
+    assert np.abs(model.components - whole.components_).max() < 1e-8
 
 
 def test_features_are_divided_by_the_spread_that_allele_frequencies_give(files):

@@ -6,13 +6,14 @@ import duckdb
 import numpy as np
 import pytest
 
+from fedspca import ExactSPCA
 from fedspca.data import TextOptions, open_table
 from fedspca.data.sql import row_count
 from fedspca.data.urls import safe_url, source_name
 from fedspca.fit import FitSettings, fit_files
 from fedspca.site import InvalidData
 from helpers.commands import fedspca
-from helpers.study_files import NAMES, frame, make_rows
+from helpers.study_files import NAMES, frame, make_rows, parts_of
 
 QUERY = "SELECT * FROM patients WHERE f0 > -1000"
 
@@ -62,6 +63,26 @@ def test_a_fit_to_a_query_is_that_to_the_file(databases, in_memory, monkeypatch)
     assert models[0].facts["site_names"] == ["rows"]
     assert models[0].facts["study"]["files"] == ["rows.duckdb"]
     assert row_count(urls(databases)[0], QUERY) == 60
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_databases_of_several_sites_give_what_the_pooled_table_gives(tmp_path, kind, k):
+    whole = frame(make_rows(60))
+    for j, part in enumerate(parts_of(whole, k)):
+        path = tmp_path / f"site{j}.{kind}"
+        if kind == "duckdb":
+            with duckdb.connect(path) as connection:
+                connection.register("rows", part)
+                connection.execute("CREATE TABLE patients AS SELECT * FROM rows")
+        else:
+            connection = sqlite3.connect(path)
+            part.to_sql("patients", connection, index=False)
+            connection.close()
+    files = tuple(f"{kind}:///{tmp_path}/site{j}.{kind}" for j in range(k))
+    model = fit_files(FitSettings(files=files, query=QUERY, nonzero=3, path=False))
+    pooled = ExactSPCA(2, n_nonzero=3, scale=True).fit(whole)
+    assert np.abs(model.components - pooled.components_).max() < 1e-8
 
 
 def test_duckdb_reads_files_by_a_query_of_its_own(databases):

@@ -3,6 +3,7 @@ import pytest
 
 from fedspca.data import Columns, TextOptions, choose, open_table, read_sites
 from fedspca.data.formats import how_read
+from fedspca.site import InvalidData
 from helpers.reading import read
 
 
@@ -38,9 +39,10 @@ def test_letters_and_decimal_commas_are_found_and_said(tmp_path, encoding, told)
     (block,) = table.blocks(["größe", "x y"], [])
     assert np.array_equal(block.numbers, [[1.5, 2.0], [-2.25, 3.0], [np.nan, 4.0]], equal_nan=True)
     (said,) = how_read(path)
+    assert "semicolons between values (--separator)" in said
     assert "decimal commas (--decimal)" in said
     assert told is None or told in said
-    assert how_read(path, TextOptions(encoding=encoding, decimal=",")) == ()
+    assert how_read(path, TextOptions(encoding=encoding, separator=";", decimal=",")) == ()
 
 
 def test_commas_between_values_are_no_decimal_signs(tmp_path):
@@ -50,3 +52,77 @@ def test_commas_between_values_are_no_decimal_signs(tmp_path):
     assert block.numbers.tolist() == [[1.0, 5.0], [2.0, 6.0]]
     path.write_text("a\tb\n1.5\t1,234\n")  # thousands, perhaps: points decide
     assert [column.kind for column in open_table(path).columns] == ["number", "text"]
+
+
+UGLY = {  # how people's files look: all hold the columns "a" and "b", and 1.5, 2 and 3.25, 4 in them
+    "a line for Excel": b"sep=;\r\na;b\r\n1,5;2\r\n3,25;4\r\n",
+    "UTF-16 without a mark": "a;b\n1,5;2\n3,25;4\n".encode("utf-16-le"),
+    "UTF-16, the other way round": "a;b\n1,5;2\n3,25;4\n".encode("utf-16-be"),
+    "line ends of old Macs": b"a,b\r1.5,2\r3.25,4\r",
+    "empty lines above": b"\n\r\na,b\n1.5,2\n3.25,4\n",
+    "bars": b"a|b\n1.5|2\n3.25|4\n",
+    "spaces": b"a b\n1.5 2\n3.25 4\n",
+    "decimal commas in quotes": b'a,b\n"1,5",2\n"3,25",4\n',
+    "a mark and quotes": b'\xef\xbb\xbf"a"\t"b"\n"1.5"\t"2"\n3.25\t4\n',
+}
+
+
+@pytest.mark.parametrize("ending", ["csv", "txt"])
+@pytest.mark.parametrize("look", UGLY)
+def test_ugly_files_hold_what_they_hold(tmp_path, look, ending):
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(UGLY[look])
+    table = open_table(path)
+    assert [(column.name, column.kind) for column in table.columns] == [("a", "number"), ("b", "number")]
+    (block,) = table.blocks(["a", "b"], [])
+    assert block.numbers.tolist() == [[1.5, 2.0], [3.25, 4.0]]
+
+
+def test_names_in_quotes_may_hold_signs_and_new_lines(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'"weight, wet\n(kg)";"a;b"\n1,5;2\n')
+    assert [column.name for column in open_table(path).columns] == ["weight, wet\n(kg)", "a;b"]
+    path.write_bytes(b'height ("),b\n1.5,2\n')  # a quote without an end is left to the reader
+    assert [column.name for column in open_table(path).columns] == ['height (")', "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "a|b\n1|2\n", "a.csv: read with bars between values (--separator)"),
+        ("a.csv", "a\tb\n1\t2\n", "a.csv: read with tabs between values (--separator)"),
+        ("a.tsv", "a,b\n1,2\n", "a.tsv: read with commas between values (--separator)"),
+        ("a.csv", "a,b\n1,2\n", None),
+        ("a.tsv", "a\tb\n1\t2\n", None),
+        ("a.txt", "a\tb\n1\t2\n", None),
+    ],
+)
+def test_an_unusual_separator_is_said(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text)
+    assert how_read(tmp_path / name) == (() if said is None else (said,))
+
+
+def test_commas_for_thousands_are_no_decimal_signs(tmp_path):
+    (tmp_path / "a.csv").write_text('a,b\n"1,234",2\n"12,345",3\n')
+    assert [column.kind for column in open_table(tmp_path / "a.csv").columns] == ["text", "number"]
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("# made by a device\na,b\n1,2\n", "lines stand above the names of the columns, delete them"),
+        ('"a","b"\n"1",2,3\n', "row.names = FALSE"),
+        ("a    b\n1    2\n", "several spaces stand between values"),
+    ],
+)
+def test_a_table_that_cannot_be_made_out_says_what_to_do(tmp_path, text, advice):
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(InvalidData, match=advice):
+        open_table(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("options", [{"separator": ";;"}, {"decimal": ""}, {"separator": '"'}])
+def test_signs_are_single(tmp_path, options):
+    (tmp_path / "a.csv").write_text("a;b\n1;2\n")
+    with pytest.raises(InvalidData, match=f"--{next(iter(options))} is one sign"):
+        open_table(tmp_path / "a.csv", TextOptions(**options))

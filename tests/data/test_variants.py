@@ -1,14 +1,18 @@
 """Genotypes in VCF and BGEN are those of the same .bed file, and what is wrong is said."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from bed_reader import to_bed
 from bgen import BgenWriter
 
+from fedspca import ExactSPCA
 from fedspca.data import open_table
 from fedspca.data.plink import PackedTable
 from fedspca.fit import FitSettings, fit_files
 from fedspca.site import InvalidData
+from helpers.study_files import parts_of
 
 HEADER = (
     "##fileformat=VCFv4.2\n##contig=<ID=1>\n"
@@ -33,11 +37,11 @@ def write_vcf(path, values, **changed):
         "\t".join(["1", str(j + 1), f"rs{j}", "A", "G", ".", ".", ".", "GT", *(CALLS.get(v, "./.") for v in column)])
         for j, column in enumerate(values.T)
     ]
-    path.write_text(HEADER + "\t".join(PEOPLE) + "\n" + "\n".join(lines) + "\n")
+    path.write_text(HEADER + "\t".join(PEOPLE[: len(values)]) + "\n" + "\n".join(lines) + "\n")
 
 
 def write_bgen(path, values):
-    writer = BgenWriter(str(path), N, PEOPLE)
+    writer = BgenWriter(str(path), len(values), PEOPLE[: len(values)])
     for j, column in enumerate(values.T):
         shares = np.stack([np.where(np.isnan(column), np.nan, column == copies) for copies in range(3)], axis=1)
         writer.add_variant(f"v{j}", f"rs{j}", "1", j + 1, ["A", "G"], shares.astype(float))
@@ -72,6 +76,17 @@ def test_fits_are_alike(files):
     models = [fit_files(FitSettings(files=(str(files / f"a.{kind}"),), **given)) for kind in ("bed", "vcf", "bgen")]
     for model in models[1:]:
         assert np.abs(model.components - models[0].components).max() < 1e-8
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+@pytest.mark.parametrize("kind", ["vcf", "bgen"])
+def test_files_of_several_sites_give_what_the_pooled_genotypes_give(tmp_path, kind, k):
+    files = tuple(str(tmp_path / f"site{j}.{kind}") for j in range(k))
+    for file, part in zip(files, parts_of(genotypes(), k), strict=True):
+        (write_vcf if kind == "vcf" else write_bgen)(Path(file), part)
+    model = fit_files(FitSettings(files=files, nonzero=4, path=False, max_missing=0.3, min_rows=2))
+    whole = ExactSPCA(2, n_nonzero=4, scale=True, max_missing=0.3).fit(genotypes())
+    assert np.abs(model.components - whole.components_).max() < 1e-8
 
 
 def test_what_cannot_be_counted_is_said(files):

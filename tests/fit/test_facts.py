@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 
-from fedspca import ExactSPCA, LocalFederation, Site
+from fedspca import ExactSPCA, LocalFederation, Site, SparsePCAModel
+from fedspca.dp.accounting import Budget
+from fedspca.dp.ledger import Ledger
+from fedspca.federation.private import Privacy, PrivateFederation
 from fedspca.fit import FitSettings, fit_files
 from fedspca.fit.facts import judge
 from fedspca.report.record import data_notes
@@ -96,3 +99,72 @@ def test_how_much_of_a_covariate_lay_between_sites_is_told(tmp_path):
     assert "of what it explains lay between sites), sex" in model.adjusted()[0]
     own = fit_files(FitSettings(files=files, nonzero=3, path=False, adjust=("age", "sex"), centre="site"))
     assert max(own.facts["covariate_between"].values()) < 1e-20
+
+
+@pytest.mark.parametrize("search", ["auto", "products"])
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("missing", [False, True])
+def test_patterns_and_uniqueness_are_those_of_a_regression_on_the_scores(search, scale, missing):
+    rows = make_rows()
+    if missing:
+        rows[5:9, 2] = np.nan
+    federation = LocalFederation(
+        [Site(name, part, allow_missing=missing) for name, part in (("a", rows[:50]), ("b", rows[50:]))]
+    )
+    fitted = ExactSPCA(2, n_nonzero=3, scale=scale, search=search, max_missing=0.1)
+    judged = judge(federation, (), fitted, gram=fitted._fit(federation))
+    a = SparsePCAModel.from_estimator(fitted, **judged.to_model).standardised(rows)
+    patterns = np.linalg.lstsq(a @ fitted.components_.T, a)[0]
+    left = np.sum((a - a @ fitted.components_.T @ patterns) ** 2, axis=0) / (len(a) - 1)
+    np.testing.assert_allclose(judged.patterns, patterns, atol=1e-8)
+    least = 0.01 * np.sum(a**2, axis=0) / (len(a) - 1)
+    np.testing.assert_allclose(judged.uniqueness, np.maximum(left, least), rtol=1e-8)
+
+
+def test_adjusted_and_weighted_rows_have_patterns_too(tmp_path):
+    rng = np.random.default_rng(0)
+    table = frame(make_rows(90))
+    table["age"], table["w"] = rng.normal(50, 9, 90), rng.integers(1, 4, 90)
+    for name in NAMES:
+        table[name] += 0.1 * table["age"] * rng.random()
+    table[:40].to_csv(tmp_path / "a.csv", index=False)
+    table[40:].to_csv(tmp_path / "b.csv", index=False)
+    files = (f"{tmp_path}/a.csv", f"{tmp_path}/b.csv")
+    model = fit_files(FitSettings(files=files, nonzero=3, path=False, adjust=("age",), weight="w"))
+    age, weight = table[["age"]].to_numpy(), table["w"].to_numpy()[:, None]
+    a = model.standardised(table[list(NAMES)], covariates=age) * np.sqrt(weight)
+    patterns = np.linalg.lstsq(a @ model.components.T, a)[0]
+    np.testing.assert_allclose(model.patterns, patterns, atol=1e-8)
+    score = model.score_samples(table[list(NAMES)], covariates=age)
+    assert score.shape == (90,)
+    with pytest.raises(ValueError, match="new rows need these covariates"):
+        model.score_samples(table[list(NAMES)])
+
+
+@pytest.mark.parametrize("mechanism", ["gram", "product"])
+def test_a_private_study_has_patterns_of_what_it_released(mechanism):
+    rows = make_rows(4000)
+    sites = [Site("a", rows[:2000]), Site("b", rows[2000:])]
+    for site in sites:
+        site.ledger = Ledger(Budget(20.0, 1e-6))
+    about = {"centre": rows.mean(axis=0).tolist(), "scale": rows.std(axis=0).tolist()}
+    noised = PrivateFederation(LocalFederation(sites), Privacy(20.0, 1e-6, mechanism=mechanism, **about))
+    fitted = ExactSPCA(2, n_nonzero=3, scale=True)
+    judged = judge(noised, (), fitted, gram=fitted._fit(noised))
+    a = SparsePCAModel.from_estimator(fitted, **judged.to_model).standardised(rows)
+    np.testing.assert_allclose(judged.patterns, np.linalg.lstsq(a @ fitted.components_.T, a)[0], atol=0.05)
+
+
+def test_variances_that_do_not_add_up_or_contradict_the_sums_give_no_patterns():
+    rows = make_rows()
+    federation = LocalFederation([Site("a", rows[:50]), Site("b", rows[50:])])
+    fitted = ExactSPCA(2, n_nonzero=3, scale=True, search="products").fit_federation(federation)
+    assert judge(federation, (), fitted).patterns is not None
+    right = fitted.spread_
+    fitted.spread_ = 1.1 * right
+    assert judge(federation, (), fitted).patterns is None
+    order = np.array([6, 7, 2, 3, 4, 5, 0, 1])
+    fitted.spread_ = right * np.where(
+        np.isin(order, (0, 1)), 1.3, np.where(np.isin(order, (6, 7)), np.sqrt(2 - 1.69), 1)
+    )
+    assert judge(federation, (), fitted).uniqueness is None  # same total, and less than the regression explains

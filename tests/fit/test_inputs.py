@@ -23,4 +23,5 @@ def test_a_mistake_that_files_share_is_told_once(tmp_path):
     assert f"{files[0]}, {files[1]}: these columns do not hold numbers: 'sex' (text)." in str(caught.value)
     assert f"{files[2]}: these columns do not hold numbers: 'town' (text)." in str(caught.value)
     told = open_inputs(FitSettings(files=tuple(files), exclude=("sex", "town"))).told
-    assert told == ("a.csv, b.csv, c.csv: read with decimal commas (--decimal)",)
+    read = "read with semicolons between values (--separator) and decimal commas (--decimal)"
+    assert told == (f"a.csv, b.csv, c.csv: {read}",)

@@ -29,3 +29,10 @@ def test_the_papers_preset_is_the_papers_estimator_and_gives_way_to_what_is_give
     made = make_estimator(FitSettings(solver="faspca", preset="paper", lam=170.0, rho=5.0, block_sizes=(2,)), [])
     paper = FASPCA.paper(2, lam=170.0, rho=5.0, block_sizes=(2,), scale=True, max_missing=0.2, callbacks=[])
     assert made.get_params() == paper.get_params()
+
+
+@pytest.mark.parametrize("given", [{}, {"variance_kept": 0.9}, {"nonzero": "auto"}])
+def test_a_sample_needs_a_number_of_non_zeros_or_a_penalty(given):
+    with pytest.raises(ValueError, match="--sample needs a number of non-zeros"):
+        make_estimator(FitSettings(sample=20, **given), [])
+    assert make_estimator(FitSettings(sample=20, nonzero=3), []).sample == 20

@@ -3,6 +3,7 @@
 The owner is asked about each such column, and no column is dropped: only the owner knows what it holds.
 """
 
+import hashlib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -14,12 +15,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedspca.data.columns import shown
-from fedspca.linalg.operators import Rows
+from fedspca.linalg.operators import Rows, forget_mapped
 from fedspca.linalg.packed import PackedRows
 
 Array = NDArray[np.float64]
 
-LOOKED_AT = 100_000  # rows from the top that are looked at: enough to know a column by
+LOOKED_AT = 100_000  # rows from the top that are looked at: enough to know a column by,
+LOOKED_BYTES = 64 << 20  # if they take no more than this in double precision
+FEWEST = 1000  # of very many columns so many rows all the same
 DISTINCT = 30  # from this many rows on, whole numbers that are all different look like row identifiers
 CODES = frozenset(
     {-9999.0, -999.0, -99.0, -9.0, -1.0, 99.0, 999.0, 9999.0, 99999.0}
@@ -52,15 +55,23 @@ def column_facts(names: Sequence[str], rows: Rows | PackedRows) -> Iterator[Colu
     names : sequence of str
         The features.
     rows : array, CSR matrix or packed genotypes
-        The site's rows; the first hundred thousand are looked at, or as many genotypes as are decoded at once.
+        The site's rows; the first are looked at, a hundred thousand at most, or as many genotypes as are decoded at
+        once.
     """
-    top: Any = next(rows.blocks()) if isinstance(rows, PackedRows) else rows[:LOOKED_AT]
+    top: Any = next(rows.blocks()) if isinstance(rows, PackedRows) else _top(rows)
     columns = None if isinstance(top, np.ndarray) else top.tocsc()
     for j, name in enumerate(names):
         column = np.asarray(top[:, j] if columns is None else columns[:, [j]].toarray().ravel(), dtype=np.float64)
         values = column[~np.isnan(column)]
         ends = (float(values.min()), float(values.max())) if len(values) else (np.nan, np.nan)
         yield ColumnFacts(name, len(column), len(values), *ends, oddity(name, values))
+    if not isinstance(rows, PackedRows):
+        forget_mapped(rows)
+
+
+def _top(rows: Rows) -> Any:
+    """Return the first rows, no more than memory has room for beside them."""
+    return rows[: min(LOOKED_AT, max(FEWEST, LOOKED_BYTES // (8 * max(rows.shape[1], 1))))]
 
 
 def oddity(name: str, values: Array) -> str | None:
@@ -120,10 +131,12 @@ def repeated_rows(rows: Rows) -> int:
     """Count exact duplicates of earlier rows; 0 if there are few rows or few different values."""
     if sp.issparse(rows) or rows.shape[0] < 2:
         return 0
-    top = np.ascontiguousarray(rows[:LOOKED_AT])
+    top = np.ascontiguousarray(_top(rows))
     if max(len(np.unique(top[:, j])) for j in range(min(top.shape[1], 50))) * 4 < len(top):
         return 0  # rows of a few codes are alike by chance
-    return len(top) - len({row.tobytes() for row in top})
+    different = len({hashlib.sha256(row.data).digest() for row in top})  # the rows themselves would be a second copy
+    forget_mapped(rows)
+    return len(top) - different
 
 
 def advice(names: Sequence[str], sites: Sequence[tuple[str, Rows]]) -> list[str]:

@@ -19,7 +19,8 @@ class TextOptions:
     Parameters
     ----------
     encoding : str, optional
-        How its letters are stored; by default UTF-8, or what the file's first bytes say, or else cp1252.
+        How its letters are stored; by default UTF-8, or what the file's first bytes say, or else cp1252. In files of
+        SPSS, Stata and SAS by default what the file says.
     separator : str, optional
         What stands between values; by default the likeliest of comma, semicolon, tab and bar.
     decimal : str, optional
@@ -91,10 +92,10 @@ def _sheet(path: Path, options: TextOptions) -> "Table":
     return SheetTable(path, options.sheet)
 
 
-def _package(path: Path, _options: TextOptions) -> "Table":
+def _package(path: Path, options: TextOptions) -> "Table":
     from fedspca.data.packages import PackageTable
 
-    return PackageTable(path)
+    return PackageTable(path, options.encoding)
 
 
 def _r(path: Path, _options: TextOptions) -> "Table":
@@ -137,12 +138,37 @@ OTHERS = {  # formats that people use and that are not supported
     ".bim": "take the .bed file beside it",
     ".fam": "take the .bed file beside it",
     ".json": "write it as CSV or Parquet",
+    ".db": "name it as a database, sqlite:///FILE or duckdb:///FILE, with --query",
+    ".duckdb": "name it as a database, duckdb:///FILE, with --query",
+    ".sqlite": "name it as a database, sqlite:///FILE, with --query",
+    ".h5": "write it as AnnData, .h5ad",
+    ".loom": "write it as AnnData, .h5ad",
+    ".mtx": "write it as .npz with scipy.sparse.save_npz, or as AnnData, .h5ad",
+    ".dat": "if it is a text table, give it the ending .txt",
+    ".tab": "if it is a text table, give it the ending .tsv",
+    ".numbers": "save it as .xlsx",
+    ".xlsb": "save it as .xlsx",
+    ".xz": "compress it with gzip instead",
     ".mat": "write it as .npy, .npz or CSV",
     ".pdf": "it is no table",
     ".doc": "it is no table",
     ".docx": "it is no table",
     ".por": "save it as .sav",
+    ".sas7bcat": "take the .sas7bdat file beside it, which then has the labels of this catalog",
     ".zip": "unpack it and name the files in it",
+}
+BEGINNINGS = {  # first bytes of files that people give another ending, what they are, and which endings are theirs
+    b"PAR1": ("a Parquet file", (".parquet", ".pq")),
+    b"ARROW1": ("an Arrow file", (".arrow", ".feather")),
+    b"PK\x03\x04": ("a workbook or an archive", (".xlsx", ".xlsm", ".ods", ".npz")),
+    b"\xd0\xcf\x11\xe0": ("a workbook of Excel", (".xls", ".xlsx", ".xlsm")),  # also one with a password
+    b"\x1f\x8b": ("compressed", (".gz", ".rds", ".rdata", ".rda", ".bgen", ".bcf")),
+    b"\x89HDF": ("an HDF5 file", (".h5ad",)),
+    b"$FL": ("a file of SPSS", (".sav", ".zsav")),
+    b"\x93NUMPY": ("a file of numpy", (".npy",)),
+    b"SQLite format 3": ("a database", ()),
+    b"<html": ("a web page", ()),
+    b"<!DOCTYPE": ("a web page", ()),
 }
 
 
@@ -190,6 +216,14 @@ def suffix_of(path: Path) -> str:
     return max((ending for ending in FORMATS if name.endswith(ending)), key=len, default="")
 
 
+def catalog_of(path: Path) -> Path | None:
+    """Return the catalog with the value labels of a file of SAS: called like it, or ``formats``, as SAS calls it."""
+    if suffix_of(path) != ".sas7bdat":
+        return None
+    beside = (path.with_suffix(".sas7bcat"), path.with_name("formats.sas7bcat"))
+    return next((catalog for catalog in beside if catalog.is_file()), None)
+
+
 def _opener(path: Path) -> Callable[[Path, TextOptions], "Table"]:
     if not path.exists():
         raise InvalidData(f"{path}: there is no such file.")
@@ -209,4 +243,15 @@ def _opener(path: Path) -> Callable[[Path, TextOptions], "Table"]:
         raise InvalidData(f"{path}: you have no permission to read it. Ask its owner for it.") from None
     if path.stat().st_size == 0:
         raise InvalidData(f"{path}: the file is empty.")
+    _refuse_disguised(path, suffix)
     return FORMATS[suffix]
+
+
+def _refuse_disguised(path: Path, suffix: str) -> None:
+    """Refuse a file that is plainly of another kind than its ending says."""
+    with path.open("rb") as file:
+        start = file.read(16)
+    for mark, (what, endings) in BEGINNINGS.items():
+        if start.startswith(mark) and not suffix.endswith(endings):
+            do = f"Give it the ending {' or '.join(endings)}" if endings else "Save the table in it as .csv or .xlsx"
+            raise InvalidData(f"{path}: it is {what}, although its name ends in {suffix}. {do}.")

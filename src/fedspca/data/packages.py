@@ -4,20 +4,25 @@ A column with value labels holds numbers where numbers are asked for, and its la
 """
 
 import datetime
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.csv import ConvertOptions
 
 from fedspca.data.arrow import BatchTable, frame_table, kind_of
-from fedspca.data.columns import LABELLED, Column, listed
+from fedspca.data.columns import LABELLED, Column, Kind, listed, shown
+from fedspca.data.formats import catalog_of
 from fedspca.data.tables import Block, as_texts, rows_a_block
 from fedspca.data.unpacked import check_declared, check_packed, check_workbook
 from fedspca.site.errors import InvalidData
 
+NO_VALUE = frozenset(ConvertOptions().null_values)  # empty, NA, NaN, #N/A and the like, as in text tables
 LOOKED_AT = 1000  # rows from which the kind of a column is detected
 READERS = {
     ".sav": "read_sav",
@@ -26,6 +31,12 @@ READERS = {
     ".sas7bdat": "read_sas7bdat",
     ".xpt": "read_xport",
 }
+# Formats with which SAS shows a count of days or seconds as a date, and which its reader leaves as numbers.
+DATES_OF_SAS = re.compile(
+    r"(MONYY|MMYY[CDNPS]?|YYMM[CDNPS]?|YYMON|YYQR?[CDNPS]?|QTRR?|YEAR|MONTH|MONNAME|DAY|DOWNAME|WEEKDAY|WEEK[UVW]|JULIAN|JULDAY|"
+    r"WORDDAT[EX]|NENGO|MINGUO|HEBDATE|EURDF\w*|NLDAT\w*|DTMONYY|DTWKDATX|DTYEAR|DTYYQC|[BE]8601(DN|DX|DZ|LX)|DATEAMPM)\d*(\.\d*)?",
+    re.IGNORECASE,
+)
 
 
 class SheetTable(BatchTable):
@@ -62,11 +73,20 @@ def _sheet(path: Path, rows: list[list[Any]]) -> Any:
         raise InvalidData(f"{path}: the sheet is empty.")
     header, *body = rows
     names = [str(name).strip() for name in header]
-    if gone := [str(j + 1) for j, name in enumerate(names) if not name]:
-        raise InvalidData(f"{path}: column {gone[0]} of the sheet has no name in the first row.")
     body = [row for row in body if any(value not in ("", None) for value in row)]
-    columns = [[None if row[j] == "" else row[j] for row in body] for j in range(len(names))]
-    return pa.Table.from_arrays([_array(column) for column in columns], names)
+    columns = [[_cell(row[j]) for row in body] for j in range(len(names))]
+    used = [j for j, name in enumerate(names) if name or any(value is not None for value in columns[j])]
+    if gone := [j + 1 for j in used if not names[j]]:
+        raise InvalidData(
+            f"{path}: column {gone[0]} of the sheet has no name in the first row. Give it one; if lines stand above "
+            "the names of the columns, delete them."
+        )
+    return pa.Table.from_arrays([_array(columns[j]) for j in used], [names[j] for j in used])
+
+
+def _cell(value: Any) -> Any:
+    """Return the value of a cell; None where it is empty, or holds what programs write for no value."""
+    return None if isinstance(value, str) and value.strip() in NO_VALUE else value
 
 
 def _array(values: list[Any]) -> Any:
@@ -79,24 +99,33 @@ def _array(values: list[Any]) -> Any:
 
 
 class PackageTable:
-    """A file of SPSS, Stata or SAS, read in pieces, with its value labels."""
+    """A file of SPSS, Stata or SAS, read in pieces, with its value labels; SAS keeps those in a catalog beside it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, encoding: str | None = None) -> None:
         import pyreadstat
 
         self.where, self._path = str(path), path
-        self._reader: Callable[..., Any] = getattr(pyreadstat, READERS[path.suffix.lower()])
+        self._of_sas = path.suffix.lower() in {".sas7bdat", ".xpt"}
+        reader = getattr(pyreadstat, READERS[path.suffix.lower()])
+        self._reader: Callable[..., Any] = partial(reader, str(path), encoding=encoding)
         self._errors = (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, OSError, ValueError)
         with _understood(path, self._errors):
-            _, about = self._reader(str(path), metadataonly=True)
+            _, about = self._reader(metadataonly=True)
             check_declared(path, about.number_rows, about.number_columns)
-            first, about = self._reader(str(path), row_limit=LOOKED_AT, output_format="dict")
+            first = self._reader(row_limit=LOOKED_AT, output_format="dict")[0]
         self._labels: Mapping[str, Mapping[Any, str]] = about.variable_value_labels
-        self.columns = tuple(self._column(name, first[name]) for name in about.column_names)
+        self.told: tuple[str, ...] = ()
+        if (catalog := catalog_of(path)) is not None:
+            with _understood(catalog, self._errors):
+                _, labelled = self._reader(metadataonly=True, catalog_file=str(catalog))
+            self._labels = labelled.variable_value_labels
+            self.told = (f"{path.name}: value labels are those of {catalog.name}",)
+        self.columns = tuple(self._column(name, first[name], about) for name in about.column_names)
 
-    def _column(self, name: str, values: list[Any]) -> Column:
-        present = [None if value == "" else value for value in values]
-        kind = kind_of(_array(present).type)
+    def _column(self, name: str, values: list[Any], about: Any) -> Column:
+        kind: Kind = kind_of(_array(values).type)
+        if self._of_sas and DATES_OF_SAS.fullmatch(about.original_variable_types[name] or ""):
+            kind = "date"
         return Column(name, kind, LABELLED if name in self._labels else kind)
 
     def blocks(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
@@ -109,11 +138,11 @@ class PackageTable:
     def _pieces(self, wanted: list[str]) -> Iterator[Mapping[str, list[Any]]]:
         about: dict[str, Any] = {"usecols": wanted, "output_format": "dict"}
         if self._path.suffix.lower() == ".xpt":  # its reader cannot read in pieces
-            yield self._reader(str(self._path), **about)[0]
+            yield self._reader(**about)[0]
             return
         step, start, n = rows_a_block(len(wanted)), 0, -1
         while n in (-1, step):
-            piece = self._reader(str(self._path), row_offset=start, row_limit=step, **about)[0]
+            piece = self._reader(row_offset=start, row_limit=step, **about)[0]
             n = len(next(iter(piece.values()), ()))
             start += n
             yield piece
@@ -122,7 +151,13 @@ class PackageTable:
         n = len(next(iter(piece.values())))
         rows = np.empty((n, len(numbers)))
         for j, name in enumerate(numbers):
-            rows[:, j] = [np.nan if value is None or value == "" else value for value in piece[name]]
+            try:
+                rows[:, j] = [np.nan if value is None else value for value in piece[name]]
+            except TypeError:
+                raise InvalidData(
+                    f"{self.where}: column {shown(name)} begins without values and then holds dates. Leave it out with "
+                    "--exclude."
+                ) from None
         return Block(rows, {name: as_texts(self._texts(name, piece[name])) for name in texts})
 
     def _texts(self, name: str, values: list[Any]) -> list[Any]:
@@ -141,6 +176,10 @@ def r_table(path: Path) -> BatchTable:
     with _understood(path, (pyreadr.LibrdataError, pyreadr.PyreadrError, OSError, ValueError)):
         check_packed(path)
         found = pyreadr.read_r(str(path))
+    if not found:
+        raise InvalidData(
+            f"{path}: it holds no data frame that can be read. Save one with saveRDS(as.data.frame(...))."
+        )
     if len(found) != 1:
         raise InvalidData(
             f"{path}: it holds {len(found)} objects, and a table is one data frame. Save it with saveRDS()."
@@ -162,6 +201,11 @@ def _understood(path: Path, errors: tuple[type[Exception], ...]) -> Iterator[Non
         raise
     except errors as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        if "character set" in first or "convert string" in first:
+            raise InvalidData(
+                f"{path}: its letters cannot be read. ({first}.) Name their encoding with --encoding, for example "
+                "utf-8 or cp1252."
+            ) from None
         raise InvalidData(
             f"{path}: it cannot be read; it may be damaged, or another kind of file. ({first}.)"
         ) from None

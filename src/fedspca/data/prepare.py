@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.data.beside import GatheredColumn, KeptColumns
 from fedspca.data.columns import Columns, Feature, listed, shown
-from fedspca.data.formats import TextOptions, open_table, suffix_of
+from fedspca.data.formats import TextOptions, catalog_of, open_table, suffix_of
 from fedspca.data.matrices import MatrixTable
 from fedspca.data.plink import PackedTable
 from fedspca.data.store import ArrayWriter, FileSink, MemorySink, Sink, mapped_rows, part_of
@@ -31,7 +32,7 @@ from fedspca.site.errors import InvalidData
 IN_MEMORY = 64 << 20
 GROWTH = 8  # in memory, a compressed file takes about this many times its size
 MOST_SITES = 1000
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 
 
 class SiteRows(NamedTuple):
@@ -95,7 +96,9 @@ def read_sites(
         _prepare(folder, table, features, columns, name)
     sites = json.loads((folder / "sites.json").read_text(encoding="utf-8"))
     return [
-        SiteRows(site, mapped_rows(folder / str(number), len(features)), _beside(folder, number, columns))
+        SiteRows(
+            site, mapped_rows(folder / str(number), len(features)), KeptColumns(folder, number, columns.about_rows)
+        )
         for number, site in enumerate(sites)
     ]
 
@@ -132,7 +135,8 @@ def _prepare(folder: Path, table: Table, features: Sequence[Feature], columns: C
         sinks = _gather(table, features, columns, name, lambda number: FileSink(draft / str(number)))
         for number, sink in enumerate(sinks.values()):
             sink.rows.finish()
-            _keep_beside(draft, number, sink.columns())
+            for about, column in sink.beside.items():
+                column.keep(draft, number, about)
         (draft / "sites.json").write_text(json.dumps(list(sinks)), encoding="utf-8")
 
 
@@ -141,14 +145,15 @@ class _SiteSink:
 
     def __init__(self, rows: Sink) -> None:
         self.rows = rows
-        self._beside: list[Mapping[str, NDArray[Any]]] = []
+        self.beside: dict[str, GatheredColumn] = {}
 
     def add(self, rows: Rows, beside: Mapping[str, NDArray[Any]]) -> None:
         self.rows.add(rows)
-        self._beside.append(beside)
+        for name, values in beside.items():
+            self.beside.setdefault(name, GatheredColumn()).add(values)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        return {name: np.concatenate([part[name] for part in self._beside]) for name in self._beside[0]}
+        return {name: column.values() for name, column in self.beside.items()}
 
 
 def _gather(
@@ -197,26 +202,6 @@ def _apart(
     return whole[:, :width], beside | {name: block.texts[name] for name in texts}
 
 
-def _keep_beside(draft: Path, number: int, beside: Mapping[str, NDArray[Any]]) -> None:
-    """Keep what stands beside the rows of a prepared copy; a text that is missing is empty there."""
-    for name, values in beside.items():
-        kept = np.array([value or "" for value in values]) if values.dtype == object else values
-        np.save(draft / _beside_file(number, name), kept, allow_pickle=False)
-
-
-def _beside(folder: Path, number: int, columns: Columns) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
-    for name in columns.about_rows:
-        values = np.load(folder / _beside_file(number, name), allow_pickle=False)
-        texts = values.dtype.kind == "U"
-        found[name] = np.array([value or None for value in values.tolist()], dtype=object) if texts else values
-    return found
-
-
-def _beside_file(number: int, name: str) -> str:
-    return f"{number}.beside-{hashlib.sha256(name.encode()).hexdigest()[:16]}.npy"
-
-
 def _owners(where: str, column: str, values: Texts) -> Texts:
     if any(value is None for value in values):
         raise InvalidData(f"{where}: column {shown(column)} must name the site of every row; some rows have no value.")
@@ -259,7 +244,8 @@ def _key(source: Any, features: Sequence[Feature], columns: Columns, options: Te
     """Return the key of a prepared copy, from the file's bytes and how they were read; a new one for a database."""
     if is_url(source):
         return secrets.token_hex(16)
-    content = "".join(_digest(file) for file in _files(Path(source)))
+    catalog = catalog_of(Path(source))  # other labels are other categories
+    content = "".join(_digest(file) for file in (*_files(Path(source)), *(() if catalog is None else (catalog,))))
     how = [CACHE_VERSION, content, features, columns.site, asdict(options or TextOptions()), name]
     how += [columns.about_rows] if columns.about_rows else []
     how += [{"transform": columns.transform}] if columns.transform else []

@@ -1,17 +1,19 @@
 """CSV and its relatives, also compressed, as a stream of record batches."""
 
 import codecs
+import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from fedspca.data.arrow import BatchTable, kind_of, readable
+from fedspca.data.arrow import BatchTable, kind_of, nothing_kept, readable
 from fedspca.data.columns import shown
 from fedspca.data.tables import BLOCK_BYTES
 from fedspca.site.errors import InvalidData
@@ -20,9 +22,15 @@ if TYPE_CHECKING:
     from fedspca.data.formats import TextOptions
 
 SEPARATORS = ",;\t|"
+CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
+USUAL = {"csv": ",", "tsv": "\t"}  # what stands between values in files with these endings
+HEADER = re.compile(r'(?:[^"\r\n]+|"[^"]*")*(?=[\r\n]|$)')  # up to the first new line that is in no quotes
+LINE = re.compile(r"[^\r\n]+")
 MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 LOOKED_AT = 1 << 20
 ROWS_LOOKED_AT = 200
+LOOKED_FOR_ZEROS = 1 << 12
+READ_BYTES = 1 << 20  # a block, once the types are known; Arrow reads dozens of them ahead
 LONGEST_HEADER = 64 << 20
 MOST_COLUMNS = 250_000
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
@@ -69,15 +77,19 @@ class TextTable(BatchTable):
         self._path = path
         start = _start(path)
         self._encoding = options.encoding or _likeliest_encoding(start)
+        _refuse_long_signs(options)
         header, *lines = _decoded(path, start, self._encoding)
-        self._separator = options.separator or _likeliest_separator(header)
+        named = re.fullmatch(r"sep=(.)\s*", header)  # a line for Excel, above the names of the columns
+        if named is not None and lines:
+            header, *lines = lines
+        self._above = 0 if named is None else 1
+        self._separator = options.separator or (named[1] if named else _likeliest_separator(path, header, lines))
         self._decimal = options.decimal or _likeliest_decimal(lines, self._separator)
-        self.told = _told(path, options, self._encoding, self._decimal)
+        self.told = _told(path, options, self._encoding, self._separator, self._decimal)
         if header.count(self._separator) >= MOST_COLUMNS:
             raise InvalidData(f"{path}: it has more than {MOST_COLUMNS} columns. Are rows and columns swapped?")
-        # a row must fit into a block
-        self._block_size = max(BLOCK_BYTES, 16 * len(header))
-        with self._explained(()), self._open(None) as reader:
+        self._longest_row = 16 * len(header)  # a row must fit into a block
+        with nothing_kept(), self._explained(()), self._open(None) as reader:
             schema = reader.schema
         self._types = {f.name: _reading_type(f.type) for f in schema}
         super().__init__(str(path), schema, self._stream)
@@ -95,7 +107,8 @@ class TextTable(BatchTable):
             decimal_point=self._decimal,
             strings_can_be_null=True,
         )
-        read = pc.ReadOptions(block_size=self._block_size, encoding=self._encoding, use_threads=False)
+        block_size = max(BLOCK_BYTES if types is None else READ_BYTES, self._longest_row)
+        read = pc.ReadOptions(block_size=block_size, encoding=self._encoding, use_threads=False, skip_rows=self._above)
         parse = pc.ParseOptions(delimiter=self._separator)
         return pc.open_csv(_stream(self._path), read, parse, convert)
 
@@ -112,7 +125,12 @@ class TextTable(BatchTable):
         if ragged := re.search(r"Expected (\d+) columns, got (\d+)(?:: (.*))?", message, flags=re.DOTALL):
             expected, got, line = ragged.groups()
             text = f" ({shown(line.strip())})" if line else ""
-            return f"a row has {got} values where the header has {expected}{text}. Correct that row."
+            hint = (
+                " If lines stand above the names of the columns, delete them; if R wrote names of rows, write the "
+                "table with row.names = FALSE."
+            )
+            more = hint if int(got) > int(expected) else ""
+            return f"a row has {got} values where the header has {expected}{text}. Correct that row.{more}"
         if wrong := re.search(r"column #(\d+).*error to .*?: (?:invalid value '(.*)')?", message, flags=re.DOTALL):
             name = order[int(wrong[1])] if int(wrong[1]) < len(order) else f"no. {wrong[1]}"
             comma = wrong[2] and self._decimal == "." and re.fullmatch(r"-?\d+,\d+", wrong[2].strip())
@@ -147,6 +165,9 @@ def _likeliest_encoding(start: bytes) -> str:
     for mark, encoding in MARKS.items():
         if start.startswith(mark):
             return encoding
+    zeros = [start[at:LOOKED_FOR_ZEROS:2].count(0) for at in (0, 1)]
+    if max(zeros) > len(start[:LOOKED_FOR_ZEROS]) / 4:  # most letters of a table take one of two bytes
+        return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start)  # a letter that is cut at the end is no error
     except UnicodeError:
@@ -162,27 +183,47 @@ def _decoded(path: Path, start: bytes, encoding: str) -> list[str]:
         raise InvalidData(f"{path}: {_not_decoded(encoding)}") from None
     except LookupError:
         raise InvalidData(f"There is no encoding called {encoding!r}. Try 'latin-1' or 'cp1252'.") from None
-    return text.split("\n")[:ROWS_LOOKED_AT]
+    text = text.lstrip("\ufeff\r\n")
+    whole = HEADER.match(text)  # None where a quote has no end
+    header = whole[0] if whole else text.split("\n", 1)[0]
+    return [header, *islice((found[0] for found in LINE.finditer(text, len(header))), ROWS_LOOKED_AT)]
+
+
+def _refuse_long_signs(options: "TextOptions") -> None:
+    for name, sign in (("separator", options.separator), ("decimal", options.decimal)):
+        if sign is not None and (len(sign) != 1 or sign in '"\r\n'):
+            raise InvalidData(f"--{name} is one sign, such as ';' or ','. Got {sign!r} instead.")
 
 
 def _likeliest_decimal(lines: list[str], separator: str) -> str:
-    """Return a comma where values such as 1,5 stand between other signs, and none such as 1.5."""
-    if separator == ",":
+    """Return a comma where there are values such as 1,5 and none such as 1.5.
+
+    Between commas such values stand in quotes, and may have a comma for thousands: then one of them must show that it
+    is none.
+    """
+    try:
+        values = [value.strip() for row in csv.reader(lines, delimiter=separator) for value in row]
+    except csv.Error:  # a value of a megabyte: the reader says what is wrong
         return "."
-    values = [value.strip().strip('"') for line in lines for value in line.split(separator)]
-    commas = any(re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", value) for value in values)
+    commas = [value for value in values if re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", value)]
+    if separator == "," and all(re.fullmatch(r"[-+]?\d{1,3},\d{3}", value) for value in commas):
+        return "."
     points = any(re.fullmatch(r"[-+]?\d+\.\d+([eE][-+]?\d+)?", value) for value in values)
     return "," if commas and not points else "."
 
 
-def _told(path: Path, options: "TextOptions", encoding: str, decimal: str) -> tuple[str, ...]:
+def _told(path: Path, options: "TextOptions", encoding: str, separator: str, decimal: str) -> tuple[str, ...]:
     """Say what was detected in the file, if it is not the usual format."""
     found = []
+    if options.separator is None and separator not in USUAL.get(path.name.lower().split(".")[-1], ",\t"):
+        found.append(f"{CALLED.get(separator, repr(separator))} between values (--separator)")
     if options.encoding is None and encoding != "utf-8":
         found.append(f"letters in {encoding} (--encoding)")
     if options.decimal is None and decimal != ".":
         found.append("decimal commas (--decimal)")
-    return (f"{path.name}: read with {' and '.join(found)}",) if found else ()
+    return (
+        (f"{path.name}: read with {', '.join(found[:-1])}{' and ' if found[1:] else ''}{found[-1]}",) if found else ()
+    )
 
 
 def _not_decoded(encoding: str) -> str:
@@ -192,6 +233,13 @@ def _not_decoded(encoding: str) -> str:
     )
 
 
-def _likeliest_separator(header: str) -> str:
-    outside = re.sub(r'"[^"]*"', "", header)
-    return max(SEPARATORS, key=outside.count)
+def _likeliest_separator(path: Path, header: str, lines: list[str]) -> str:
+    """Return the sign that is most frequent between names; single spaces, where there is none and rows have as many."""
+    outside, *rows = (re.sub(r'"[^"]*"', "", line).strip(" ") for line in (header, *lines))
+    if any(sign in outside for sign in SEPARATORS) or " " not in outside:
+        return max(SEPARATORS, key=outside.count)
+    if "  " in outside and rows and "  " in rows[0]:
+        raise InvalidData(
+            f"{path}: several spaces stand between values. Save it with one sign between them, a comma or a tab."
+        )
+    return " " if {row.count(" ") for row in rows} == {outside.count(" ")} else ","

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fedspca.anomaly import Parts
 from fedspca.estimators import ExactSPCA
 from fedspca.estimators.base import FederatedSparsePCA
 from fedspca.federation import Federation, LocalFederation
@@ -25,9 +26,11 @@ COMPONENTS, NONZERO = 5, 10  # of the default estimator, where there are as many
 class AnomalyDetector(OutlierMixin, BaseEstimator):
     """Mark rows that do not fit the others, of one site or of several, with the features that are to blame.
 
-    Sparse components are fitted by sums. With more passes, every site then leaves out those of its own rows that the
-    components explain badly, by a threshold that also comes from sums, and the fit is repeated.
-    See :meth:`fedspca.SparsePCAModel.score_samples` for the score.
+    Sparse components are fitted by sums, and every feature is regressed on their scores by the same sums. A row is
+    anomalous if its scores are, or if its features are not what the scores predict: T² + Q, see
+    :meth:`fedspca.SparsePCAModel.score_samples`. With more passes, every site leaves out those of its own rows that are
+    too long, by a threshold that also comes from sums, and the fit is repeated: see
+    :meth:`fedspca.SparsePCAModel.keeps`.
 
     Parameters
     ----------
@@ -35,15 +38,16 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         What is fitted; by default ``ExactSPCA`` with 5 components of 10 features each, or as many as there can be.
     level : float, default=0.99
         The share of ordinary rows that is not to be marked.
-    trim : float, default=0.95
+    trim : float, default=0.9
         The level at which rows are left out of the next pass.
     passes : int, default=1
-        Fits in all; 1 trims nothing. Use two if many rows may be anomalies.
+        Fits in all; 1 trims nothing. Use two if many of the rows may be anomalies. The threshold then allows for the
+        share of the rows that was kept.
 
     Attributes
     ----------
     model_ : SparsePCAModel
-        The last fit; it has ``contributions``, ``blamed`` and ``threshold`` too, and can be saved.
+        The last fit; it has ``anomaly_parts``, ``contributions``, ``blamed`` and ``threshold`` too, and can be saved.
     offset_ : float
         The threshold of scores.
     n_kept_ : list of int
@@ -72,7 +76,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         estimator: FederatedSparsePCA | None = None,
         *,
         level: float = 0.99,
-        trim: float = 0.95,
+        trim: float = 0.9,
         passes: int = 1,
     ) -> None:
         self.estimator = estimator
@@ -108,27 +112,37 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
                 parts = {name: self._ordinary(part) for name, part in parts.items()}
             made = [Site(name, part, feature_names=names) for name, part in parts.items() if len(part)]
             self.n_kept_.append(sum(site.n_rows for site in made))
-            self.fit_federation(LocalFederation(made))
+            self._fit(LocalFederation(made), self.n_kept_[-1] / len(rows))
         return self
 
-    def fit_federation(self, federation: Federation) -> Self:
+    def fit_federation(self, federation: Federation, *, kept_share: float = 1.0) -> Self:
         """Fit over sites anywhere, in one pass.
 
-        To trim, each site leaves out the rows that ``model_.predict`` marks, and the study is run again.
+        To trim, each site keeps the rows that ``model_.keeps`` names, and the study is run again.
 
         Parameters
         ----------
         federation : Federation
             The sites.
+        kept_share : float, default=1.0
+            The share of all rows that the sites kept, where they trimmed: the threshold then allows for it.
         """
+        if not 0 < kept_share <= 1:
+            raise ValueError(
+                f"The share of rows that were kept must be above 0 and at most 1. Got {kept_share} instead."
+            )
+        self._fit(federation, kept_share)
+        return self
+
+    def _fit(self, federation: Federation, kept_share: float) -> None:
         self._validate_params()
         estimator = self._estimator(len(federation.feature_names))
         gram = estimator._fit(federation)
         judgement = judge(federation, (), estimator, gram=gram)
-        self.model_ = SparsePCAModel.from_estimator(estimator, covariance=judgement.covariance, **judgement.facts)
+        kept: dict[str, Any] = {} if kept_share == 1 else {"kept_share": kept_share}
+        self.model_ = SparsePCAModel.from_estimator(estimator, **judgement.to_model, **kept)
         self.n_features_in_ = len(self.model_.mean)
         self.offset_ = self.model_.threshold(self.level)
-        return self
 
     def _estimator(self, d: int) -> Any:
         if self.estimator is not None:
@@ -137,10 +151,10 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
     def _ordinary(self, rows: Array) -> Array:
         """The rows that a site keeps for the next pass."""
-        return np.asarray(rows[self.model_.predict(rows, self.trim) > 0])
+        return np.asarray(rows[self.model_.keeps(rows, self.trim)])
 
     def score_samples(self, X: ArrayLike) -> Array:
-        """−(T² + Q/σ²) of each row: the lower, the more anomalous."""
+        """−(T² + Q) of each row: the lower, the more anomalous."""
         check_is_fitted(self)
         return self.model_.score_samples(validate_data(self, X, reset=False, dtype=np.float64))
 
@@ -151,6 +165,11 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.int_]:
         """1 for ordinary rows, −1 for anomalies."""
         return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def anomaly_parts(self, X: ArrayLike) -> Parts:
+        """T² and Q of each row: how unusual its scores are, and how badly they predict its features."""
+        check_is_fitted(self)
+        return self.model_.anomaly_parts(validate_data(self, X, reset=False, dtype=np.float64))
 
     def contributions(self, X: ArrayLike) -> Array:
         """How much each feature adds to each row's anomaly."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.anomaly import uniqueness
 from fedspca.estimators.base import FederatedSparsePCA
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
@@ -20,14 +21,35 @@ from fedspca.solvers.warm_start import OVERSAMPLING, leading_subspace
 
 Array = NDArray[np.float64]
 
+ALIKE = 1e-6  # variances of the features must add up to the total that closely
 DIGITS = 4  # of a correlation: what a table shows, and a short manifest
 
 
 class Judgement(NamedTuple):
-    """Figures about a fit."""
+    """Figures about a fit.
+
+    Attributes
+    ----------
+    covariance : ndarray of shape (r, r)
+        Of the scores.
+    patterns : ndarray of shape (r, d) or None
+        The regression of every feature on the scores; None if the features' variances are not known.
+    uniqueness : ndarray of shape (d,) or None
+        What is left of each feature's variance; None likewise.
+    facts : dict
+        All else, as plain JSON.
+    """
 
     covariance: Array
+    patterns: Array | None
+    uniqueness: Array | None
     facts: dict[str, Any]
+
+    @property
+    def to_model(self) -> dict[str, Any]:
+        """All of it, as :meth:`fedspca.SparsePCAModel.from_estimator` takes it."""
+        arrays = {name: value for name, value in self._asdict().items() if name != "facts"}
+        return {**arrays, **self.facts}
 
 
 def judge(
@@ -83,7 +105,28 @@ def judge(
         facts["between_sites"] = shares_between(federation, fitted._fitted_moments(), scaled=bool(fitted.scale))
     if units and federation.n_sites > 1 and fitted.spread_ is not None:
         facts["odd_units"] = odd_units(federation, fitted, fitted.spread_)
-    return Judgement(captured / (n - 1), facts)
+    covariance, variances = captured / (n - 1), _variances(fitted, gram)
+    patterns = np.linalg.pinv(captured, hermitian=True) @ product.T
+    own = None if variances is None else uniqueness(patterns, covariance, variances)
+    return Judgement(covariance, None if own is None else patterns, own, facts)
+
+
+def _variances(fitted: FederatedSparsePCA, gram: Array | None) -> Array | None:
+    """Return each feature's variance as the solver saw it, the diagonal of S, or None if that is not known."""
+    if gram is not None:
+        return np.maximum(np.diag(gram), 0.0) / (fitted.n_samples_ - 1)
+    if fitted.spread_ is None:
+        return None
+    found = _squares(fitted, fitted.spread_) / (fitted.n_samples_ - 1)
+    alike = abs(found.sum() - fitted.total_variance_) <= ALIKE * fitted.total_variance_
+    return found if alike else None
+
+
+def _squares(fitted: FederatedSparsePCA, spread: Array) -> Array:
+    """Return each feature's sum of squares, missing values at the mean, in the units of the fit."""
+    gone = fitted.missing_share_ if fitted.gap_model_ is None else 0.0  # EM gives the variance of all rows
+    counts = np.maximum(fitted.n_samples_ * (1 - gone) - 1, 0)
+    return np.asarray(spread**2 * counts / fitted.scale_**2)
 
 
 def _dense_variances(federation: Federation, frame: Frame, r: int, gram: Array | None) -> Array:
@@ -139,9 +182,7 @@ def _with_scores(product: Array, captured: Array, fitted: FederatedSparsePCA) ->
         or fitted.weight_factor_ != 1
     ):
         return []  # the spread of what is left of a feature is not known
-    gone = fitted.missing_share_ if fitted.gap_model_ is None else 0.0  # EM gives the variance of all rows
-    counts = np.maximum(fitted.n_samples_ * (1 - gone) - 1, 0)
-    squares = fitted.spread_**2 * counts / fitted.scale_**2
+    squares = _squares(fitted, fitted.spread_)
     length = np.sqrt(np.maximum(squares[:, None] * np.diag(captured)[None, :], 0.0))
     values = np.divide(product, length, out=np.zeros_like(product), where=length > 0)
     return [[round(float(value), DIGITS) for value in column] for column in np.clip(values, -1, 1).T]

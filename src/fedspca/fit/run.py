@@ -174,14 +174,13 @@ def fitted_model(
     path = follow_path(settled, asking, default_grid(len(federation.feature_names))) if followed else None
     return SparsePCAModel.from_estimator(
         estimator,
-        covariance=judgement.covariance,
         versions=versions(),
         path=path,
         certainty=plain_certainty(estimator),
         selection=selection.to_plain() if (selection := getattr(estimator, "selection_", None)) else None,
         asked_after=[plain_round(record) for record in asking.history],
         **facts,
-        **judgement.facts,
+        **judgement.to_model,
     )
 
 
@@ -203,5 +202,7 @@ def _identity(settings: FitSettings, inputs: Inputs) -> str:
         digest.update(f"{site.site}\0{site.rows.shape}".encode())
         digest.update(column_sums(site.rows, missing=True).tobytes())
         for name, values in site.beside.items():
-            digest.update(json.dumps([name, values.tolist()]).encode())
+            digest.update(name.encode())
+            for start in range(0, len(values), 1 << 16):  # as a whole the text takes many times the values
+                digest.update(json.dumps(values[start : start + (1 << 16)].tolist()).encode())
     return digest.hexdigest()

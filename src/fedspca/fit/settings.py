@@ -11,7 +11,16 @@ from fedspca.data.columns import MAX_FEATURES, Columns, listed
 from fedspca.data.formats import TextOptions
 from fedspca.data.urls import is_url
 
-WORKERS = ("lam1", "mu", "line_search", "retraction", "local_steps", "local_tol", "local_start")  # of fsspca alone
+WORKERS = (  # of fsspca alone
+    "lam1",
+    "mu",
+    "line_search",
+    "direction",
+    "retraction",
+    "local_steps",
+    "local_tol",
+    "local_start",
+)
 CONSENSUS = ("rho", "block_sizes", "deflation", "finish", "init")  # of both of the paper's methods
 OF_THE_PAPER = ("preset", *CONSENSUS, *WORKERS)
 SECTIONS = ("study", "data", "columns", "adjust", "fit", "federation", "privacy", "policy")
@@ -101,6 +110,12 @@ class SolverSettings:
         example='"armijo"',
         choices=("armijo", "wolfe"),
     )
+    direction: str | None = setting(
+        "fit",
+        "Where a site's steps go: steepest (as printed in the paper), conjugate or newton (fsspca).",
+        example='"steepest"',
+        choices=("steepest", "conjugate", "newton"),
+    )
     retraction: str | None = setting(
         "fit", "How a step returns to the manifold: qr or polar (fsspca).", example='"qr"', choices=("qr", "polar")
     )
@@ -124,9 +139,10 @@ class SolverSettings:
     )
     missing: str | None = setting(
         "fit",
-        "What missing values count as: mean (the joint mean), or em (what the row's other values make expect) (exact).",
+        "What missing values count as: mean (the joint mean), em (what the row's other values make expect), or em-once "
+        "(one step of em, for masked studies) (exact).",
         example='"em"',
-        choices=("mean", "em"),
+        choices=("mean", "em", "em-once"),
     )
     search: str | None = setting(
         "fit",
@@ -142,6 +158,11 @@ class SolverSettings:
         "fit",
         "Deal rows into this many folds, to say how sure the loadings are; no further round (exact).",
         example="10",
+    )
+    sample: int | None = setting(
+        "fit",
+        "First fit to one row in so many, dealt by the seed at each site; then a few passes over all rows (exact).",
+        example="20",
     )
     seed: int = setting("fit", "The seed of the random numbers.", 0)
     between_sites: bool = setting(

@@ -40,6 +40,7 @@ SOLVERS: Mapping[str, Solver] = {
             "search": "search",
             "proof_seconds": "proof_seconds",
             "folds": "folds",
+            "sample": "sample",
         },
     ),
     "faspca": Solver(FASPCA, {**SHARED, **_same(CONSENSUS), "lam": "lam"}, required=("lam",)),
@@ -120,6 +121,11 @@ def _check_sparsity(settings: SolverSettings, solver: Solver) -> None:
     takes = ", ".join(option[name] for name in SPARSITY if name in solver.names)
     if unknown:
         raise ValueError(f"The solver {settings.solver!r} does not take {option[unknown[0]]}; it takes {takes}.")
+    if settings.sample is not None and settings.nonzero in (None, AUTO) and settings.lam is None:
+        raise ValueError(
+            "--sample needs a number of non-zeros (--nonzero) or --lam: with a share of the variance, or auto, it "
+            "takes all rows to say how many features there are."
+        )
     for name in ("lam", "lam1"):
         each = getattr(settings, name)
         if isinstance(each, tuple | list) and settings.components not in (len(each), AUTO):
