@@ -86,6 +86,10 @@ class SparsePCAModel(ScoresRows, Drawable):
         took these out (ComBat).
     basis : ndarray of shape (d, m) or None
         Leading directions of the covariance, as far as the fit knew it: what an update asks first.
+    patterns : ndarray of shape (r, d) or None
+        How every feature follows the scores: its coefficients in a regression on them. None in older models.
+    uniqueness : ndarray of shape (d,) or None
+        What is left of each feature's variance beyond that regression. None in older models.
     maps : mapping of str to ndarray
         The parameters of a transform that needed all sites, and of what is expected of missing values, by name.
     """
@@ -107,12 +111,15 @@ class SparsePCAModel(ScoresRows, Drawable):
     reference_mean: Array | None = None
     reference_spread: Array | None = None
     basis: Array | None = None
+    patterns: Array | None = None
+    uniqueness: Array | None = None
     maps: Mapping[str, Array] = field(default_factory=dict)
 
     ADJUSTMENT: ClassVar[tuple[str, ...]] = ("covariate_mean", "coefficients")
     MAPS: ClassVar[tuple[str, ...]] = ("knots", "images", "shares", "clip")
     GAPS: ClassVar[tuple[str, ...]] = ("gap_scale", "gap_loadings", "gap_noise")
     REFERENCE: ClassVar[tuple[str, ...]] = ("reference_mean", "reference_spread")
+    BESIDE: ClassVar[tuple[str, ...]] = ("basis", "patterns", "uniqueness")
     ARRAYS: ClassVar[tuple[str, ...]] = (
         "components",
         "mean",
@@ -318,7 +325,15 @@ class SparsePCAModel(ScoresRows, Drawable):
         return f" The limits are known to within {error:.2g} standard deviations."
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, covariance: ArrayLike | None = None, **facts: Any) -> Self:
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        covariance: ArrayLike | None = None,
+        patterns: Array | None = None,
+        uniqueness: Array | None = None,
+        **facts: Any,
+    ) -> Self:
         """Make a model from a fitted estimator.
 
         Parameters
@@ -327,6 +342,8 @@ class SparsePCAModel(ScoresRows, Drawable):
             The fitted estimator.
         covariance : array-like of shape (r, r), optional
             Covariance of the scores; by default the one that the fit found.
+        patterns, uniqueness : ndarray, optional
+            How every feature follows the scores, and what is left of its variance.
         **facts
             Further facts to keep with the model, as plain JSON.
         """
@@ -367,6 +384,8 @@ class SparsePCAModel(ScoresRows, Drawable):
             reference_mean=None if reference is None else reference.mean,
             reference_spread=None if reference is None else reference.spread,
             basis=estimator.earlier_.basis if hasattr(estimator, "earlier_") else None,
+            patterns=patterns,
+            uniqueness=uniqueness,
         )
 
     def to_estimator(self) -> Any:
@@ -471,7 +490,8 @@ class SparsePCAModel(ScoresRows, Drawable):
     def _stored(self) -> tuple[str, ...]:
         adjustment = () if self.coefficients is None else self.ADJUSTMENT
         reference = () if self.reference_mean is None else self.REFERENCE
-        return (*self.ARRAYS, *adjustment, *reference, *(() if self.basis is None else ("basis",)), *self.maps)
+        beside = [name for name in self.BESIDE if getattr(self, name) is not None]
+        return (*self.ARRAYS, *adjustment, *reference, *beside, *self.maps)
 
     @property
     def earlier(self) -> Earlier:
@@ -498,7 +518,7 @@ class SparsePCAModel(ScoresRows, Drawable):
     @classmethod
     def _loaded(cls, folder: Path) -> Self:
         content = _manifest(folder)
-        optional = (*cls.ADJUSTMENT, *cls.REFERENCE, "basis", *cls.MAPS, *cls.GAPS)
+        optional = (*cls.ADJUSTMENT, *cls.REFERENCE, *cls.BESIDE, *cls.MAPS, *cls.GAPS)
         more = [name for name in optional if name in content["arrays"]]
         arrays = {name: _stored_array(folder, name, content["arrays"].get(name)) for name in (*cls.ARRAYS, *more)}
         names = tuple(content["feature_names"])
@@ -509,6 +529,7 @@ class SparsePCAModel(ScoresRows, Drawable):
         shapes |= {"explained_variance_ratio": (r,), "mean": (d,), "scale": (d,), "missing_share": (d,)}
         if "basis" in arrays:
             shapes["basis"] = (d, min(arrays["basis"].size // max(d, 1), d))
+        shapes |= {name: shape for name, shape in (("patterns", (r, d)), ("uniqueness", (d,))) if name in arrays}
         prepared = Preparation.of(content["facts"].get("preparation", {}))
         if p := len(prepared.design.lines):
             shapes |= {"covariate_mean": (p,), "coefficients": (p, d)}

@@ -39,6 +39,12 @@ def test_the_paper_is_reached_from_the_command_line_and_from_a_file(study):
     made = SparsePCAModel.load(study / "m").facts["estimator"]["params"]
     assert (made["lam1"], made["rho"], made["block_sizes"], made["init"]) == (1.0, 500.0, [1, 1], "random")
     assert (made["local_steps"], made["line_search"], made["finish"]) == (1000, "wolfe", "qf")
+    assert made["direction"] == "newton"
+    printed = fedspca("fit", "north.csv", *paper, *given, "--direction", "steepest", "-o", "printed")
+    assert printed.code == 0, printed.err
+    assert SparsePCAModel.load(study / "printed").facts["estimator"]["params"]["direction"] == "steepest"
+    wrong = fedspca("fit", "north.csv", *paper, *given, "--direction", "uphill", "-o", "no")
+    assert "--direction must be" in wrong.err.replace("\n", " ")
     each = ("--solver", "faspca", "--max-rounds", "3", "--no-path", "--json")
     assert fedspca("fit", "north.csv", "south.parquet", *each, "--lam", "60,600", "-o", "two").code == 0
     assert SparsePCAModel.load(study / "two").facts["estimator"]["params"]["lam"] == [60.0, 600.0]

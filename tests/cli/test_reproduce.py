@@ -38,6 +38,22 @@ def test_running_one_experiment_again_changes_nothing_on_the_page(quick):
     assert (quick / "reproduction.md").read_bytes() == page
 
 
+def test_the_runs_of_one_method_can_be_made_again(quick):
+    folder = quick / "reproduction"
+    before, page = numbers(quick), (quick / "reproduction.md").read_bytes()
+    stored = json.loads(before["iid-wdbc"])
+    places = [k for k, record in enumerate(stored["records"]) if record.get("method") == "ExactSPCA"]
+    assert places
+    for place in places:
+        stored["records"][place]["error"] = 1.0
+    (folder / "iid-wdbc.json").write_text(json.dumps(stored))
+    command = ("reproduce", "iid-wdbc", "--quick", "--out", quick, "--jobs", 1)
+    assert fedspca(*command, "--method", "ExactSPCA") == 0
+    assert numbers(quick) == before
+    assert (quick / "reproduction.md").read_bytes() == page
+    assert len(json.loads((folder / "iid-wdbc-times.json").read_text())) > len(places)
+
+
 def test_an_unknown_experiment_is_refused_before_anything_is_written(tmp_path, capsys):
     assert fedspca("reproduce", "dance", "--out", tmp_path / "out") == 2
     assert "There is no experiment 'dance'" in capsys.readouterr().err

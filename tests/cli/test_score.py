@@ -23,8 +23,13 @@ def test_score_marks_rows_that_the_components_do_not_explain(study):
     assert len(result["blamed"]) == len(result["largest"]) <= 10
     assert result["anomalies"] < 20
     table = pd.read_csv(study / "errors.csv")
-    np.testing.assert_allclose(table["error"], SparsePCAModel.load("model").reconstruction_errors(rows))
+    model = SparsePCAModel.load("model")
+    np.testing.assert_allclose(table["error"], model.reconstruction_errors(rows))
+    np.testing.assert_allclose(table["t2"], model.anomaly_parts(rows).t2)
+    np.testing.assert_allclose(table["t2"] + table["q"], -model.score_samples(rows))
+    assert list(table["anomaly"]) == list(model.predict(rows) < 0)
     assert table["anomaly"].sum() == result["anomalies"]
+    assert "have T² + Q above" in fedspca("score", "model", "new.csv", "--anomaly").out
     told = fedspca("score", "model", "new.csv", "--anomaly", "--threshold", "10").out
     assert "have an error above 10" in told
     assert re.search(r"row 12: \S+, most of it from f7 \(\d+%\), ", told)

@@ -22,6 +22,7 @@ UNUSED = (
     "lam",
     *OF_THE_PAPER,
     "search",
+    "sample",
     "proof_seconds",
     "tol",
     "max_rounds",

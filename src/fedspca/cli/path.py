@@ -19,6 +19,7 @@ UNUSED = (
     "lam",
     *OF_THE_PAPER,
     "search",
+    "sample",
     "proof_seconds",
     "folds",
     "tol",

@@ -31,6 +31,13 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Few rounds and seeds: under two minutes, to see it run.")
     ] = False,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Only runs of methods whose names begin so, such as ExactSPCA; --out keeps its other numbers.",
+        ),
+    ] = "",
     jobs: Annotated[int, typer.Option(min=1, help="Processes to run on.")] = os.cpu_count() or 1,
 ) -> None:
     """Run the paper's experiments, and write figures, numbers and a page.
@@ -45,7 +52,7 @@ def reproduce(
     from fedspca.experiments.reproduce import PAGE, plan
     from fedspca.experiments.reproduce import reproduce as run_experiments
 
-    tasks = plan(names or (), quick=quick)
+    tasks = plan(names or (), quick=quick, method=method)
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -63,5 +70,5 @@ def reproduce(
             count = progress.tasks[bar].fields["count"] + 1
             progress.update(bar, advance=task.cost, description=f"{task.experiment:<16}", count=count)
 
-        paths = run_experiments(names or (), out=out, quick=quick, jobs=jobs, done=done)
+        paths = run_experiments(names or (), out=out, quick=quick, method=method, jobs=jobs, done=done)
     typer.echo(f"Wrote {len(paths)} files; read {out / PAGE}.")

@@ -17,6 +17,7 @@ OPTIONS = {
     "finish": "--finish",
     "init": "--init",
     "line_search": "--line-search",
+    "direction": "--direction",
     "retraction": "--retraction",
     "local_steps": "--local-steps",
     "local_tol": "--local-tol",

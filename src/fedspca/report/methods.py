@@ -47,7 +47,7 @@ def references(model: SparsePCAModel) -> list[str]:
 
 def _by_em(model: SparsePCAModel) -> bool:
     params = (model.facts.get("estimator") or {}).get("params", {})
-    return bool(model.missing_share.any()) and params.get("missing") == "em"
+    return bool(model.missing_share.any()) and params.get("missing") in {"em", "em-once"}
 
 
 def _data(model: SparsePCAModel, params: Mapping[str, Any]) -> str:
