@@ -3,7 +3,7 @@ import json
 import pytest
 
 from fedspca.experiments import literature as experiment
-from fedspca.experiments.literature import EXPRESSION, METHODS, cells_file, data, hard_spikes, run, tasks
+from fedspca.experiments.literature import EXPRESSION, METHODS, cells_file, data, run, tasks
 from fedspca.experiments.reproduce import FOLDER
 from fedspca.experiments.sections_literature import literature, literature_times
 from helpers.experiments import DOCS
@@ -17,10 +17,28 @@ def test_a_method_is_judged_at_equal_nonzeros(method):
     assert record["reveals"]
 
 
-def test_large_tables_are_left_to_methods_that_can():
-    assert run("Fantope", "hard spikes") == [{"what": "left out", "method": "Fantope", "data": "hard spikes"}]
-    assert hard_spikes().truth.shape == (3, 400)
+def test_a_coordinator_that_works_on_s_is_spared_very_many_features():
+    (record,) = run("Fantope", "wide spikes")
+    assert (record["what"], record["method"], record["data"]) == ("left out", "Fantope", "wide spikes")
+    assert data("wide spikes").truth.shape == (3, 3000)
     assert data("digits").rows.shape[1] < 64
+
+
+def test_a_penalty_is_sought_that_leaves_enough_weights():
+    (record,) = run("FASPCA", "diabetes")
+    assert 8 <= record["nonzeros"] <= 10
+
+
+def test_what_noise_changes_stands_apart():
+    (record,) = run("private truncated power, ε = 10", "diabetes")
+    assert record["what"] == "private"
+    assert len({fit["explained"] for fit in record["varying"]}) == 5
+    assert "explained" not in record
+
+
+def test_what_is_sent_outside_of_sums_is_counted():
+    (record,) = run("merging, truncated", "diabetes")
+    assert record["bytes_up"] > 8 * 10 * 10  # ten singular vectors of ten features
 
 
 def test_the_page_says_where_ours_does_not_win():

@@ -13,6 +13,21 @@ def test_a_plan_names_its_experiments_and_refuses_others():
         plan(["dance"])
 
 
+def test_a_plan_can_be_for_one_method():
+    whole, part = plan(quick=True), plan(quick=True, method="ExactSPCA")
+    assert {task.experiment for task in part} == {"iid-wdbc", "noniid-synthetic", "noniid-wdbc", "beside", "literature"}
+    assert 0 < len(part) < len(whole)
+    assert all(task.method.startswith("ExactSPCA") for task in part)
+    with pytest.raises(ValueError, match=r"No run fits 'PCA'\. There are .*ExactSPCA, FASPCA, FSSPCA"):
+        plan(quick=True, method="PCA")
+
+
+def test_one_method_is_made_again_only_beside_numbers_of_the_same_kind(tmp_path):
+    with pytest.raises(ValueError, match=r"no full run whose other methods could be kept"):
+        reproduce.reproduce(["noniid-wdbc"], out=tmp_path, method="ExactSPCA")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_is_written_when_a_run_fails(tmp_path, monkeypatch):
     def fail(*_):
         raise ValueError("a run failed")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedspca.experiments.runner import Task, rounded, run, thinned
+from fedspca.experiments.runner import Task, replaced, rounded, run, thinned
 from fedspca.experiments.smoothing import smoothing_curve
 
 
@@ -30,6 +30,21 @@ def test_a_run_that_was_interrupted_goes_on_where_it_was(tmp_path):
     found = run(tasks, 1, lambda _: None, tmp_path)
     assert [records[0]["mu"] for records in found] == ["kept", 3.0, 2.0]
     assert tasks[0].key != Task("x", smoothing_curve, {"mu": 1.5, "n_points": 3}).key
+
+
+def test_new_records_of_a_method_stand_where_the_old_ones_stood():
+    old = [{"method": "A", "x": 1}, {"method": "B", "x": 2}, {"x": 3}, {"method": "A, fast", "x": 4}]
+    new = [{"method": "A", "x": 5}, {"method": "A, fast", "x": 6}]
+    assert [record["x"] for record in replaced(old, new, "A")] == [5, 2, 3, 6]
+    with pytest.raises(ValueError, match=r"2 stored records of A and 1 new ones: .* Run all of it"):
+        replaced(old, new[:1], "A")
+
+
+def test_a_task_knows_which_method_it_fits():
+    named = [Task("x", smoothing_curve, given, fits=fits).method for given, fits in (
+        ({"method": "FASPCA"}, ""), ({"row": "ExactSPCA, λ = 190"}, ""), ({}, "FSSPCA"), ({}, ""),
+    )]  # fmt: skip
+    assert named == ["FASPCA", "ExactSPCA, λ = 190", "FSSPCA", ""]
 
 
 def test_rounding_reaches_every_number_and_leaves_the_rest():

@@ -6,8 +6,6 @@ from literature.test_fantope import relaxation
 
 
 class TestDSPCA(LiteratureContract):
-    tolerance = 1e-6
-
     def make(self, **settings):
         lam = 1.0 if settings.get("scale") else 30.0
         return DSPCA(2, lam=lam, **{"tol": 1e-10, "max_rounds": 20000, **settings})

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from fedspca.experiments.records import n_rounds, select, values_of
 from fedspca.experiments.runner import Record
+from fedspca.experiments.synthetic import N_ROWS
 
 # the palette of Okabe and Ito, which colour-blind readers can distinguish
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
@@ -87,7 +88,8 @@ def draw_smoothing(records: Sequence[Record]) -> Figure:
 
 
 def draw_alignment(records: Sequence[Record]) -> Figure:
-    """Alignment of workers by round, with one line per seed."""
+    """Alignment of workers by round, with one line per seed, for the smaller number of rows."""
+    records = [record for record in records if record.get("n_rows", N_ROWS) == N_ROWS]
     panels = (
         ("FSSPCA", {1, 2}, "FSSPCA, both loadings"),
         ("FASPCA", {1}, "FASPCA, first loading"),
@@ -109,7 +111,8 @@ def draw_alignment(records: Sequence[Record]) -> Figure:
 
 
 def draw_recovery(records: Sequence[Record]) -> Figure:
-    """Recovery error against the penalty, for each number of sites."""
+    """Recovery error against the penalty, for each number of sites and the smaller number of rows."""
+    records = select(records, n_rows=N_ROWS)
     panels = (("FSSPCA", None, "FSSPCA, both"), ("FASPCA", 0, "FASPCA, first"), ("FASPCA", 1, "FASPCA, second"))
     figure, grid = _panels(2, 3, 9, 5, sharey="row")
     for row, setting in zip(grid, SETTING_LOOK, strict=True):
@@ -140,17 +143,23 @@ def _recovery_panel(axes: Axes, records: Sequence[Record], loading: int | None) 
 
 
 def draw_objective(records: Sequence[Record]) -> Figure:
-    """Objective of FSSPCA by round, without and with smoothing."""
-    figure, (row,) = _panels(1, 2, 8, 2.9, sharey=True)
-    for axes, lam1 in zip(row, (0, 10), strict=True):
-        for setting, (colour, style, label) in SETTING_LOOK.items():
-            for number, record in enumerate(select(records, what="objective", lam1=lam1, setting=setting)):
-                named = {"label": label} if number == 0 else {}
-                values = np.array(record["values"]) / 1e3
-                axes.plot(record["rounds"], values, style, color=colour, alpha=0.75, linewidth=1.1, **named)
-        axes.set(xlabel="round", xscale="log", title=f"FSSPCA, λ₁ = {lam1}, λ₂ = 30")
-    row[0].set_ylabel("objective (thousands)")
-    _legend_below(figure, row[0], 2)
+    """Objective of FSSPCA by round, without and with smoothing, for each number of sites."""
+    curves = select(records, what="objective")
+    sites = values_of(curves, "n_sites")
+    figure, grid = _panels(len(sites), 2, 8, 2.2 * len(sites) + 0.5, sharey="row", sharex=True)
+    for row, n_sites in zip(grid, sites, strict=True):
+        for axes, lam1 in zip(row, (0, 10), strict=True):
+            for setting, (colour, style, label) in SETTING_LOOK.items():
+                chosen = select(curves, lam1=lam1, setting=setting, n_sites=n_sites)
+                for number, record in enumerate(chosen):
+                    named = {"label": label} if number == 0 else {}
+                    values = np.array(record["values"]) / 1e3
+                    axes.plot(record["rounds"], values, style, color=colour, alpha=0.75, linewidth=1.1, **named)
+            axes.set(xscale="log", title=f"K = {n_sites}, λ₁ = {lam1}, λ₂ = 30")
+        row[0].set_ylabel("objective (thousands)")
+    for axes in grid[-1]:
+        axes.set_xlabel("round")
+    _legend_below(figure, grid[0][0], 2)
     return figure
 
 
@@ -161,6 +170,8 @@ def draw_small_weights(records: Sequence[Record]) -> Figure:
         for setting, (_, style, label) in SETTING_LOOK.items():
             for kind, colour, marker in (("random", ORANGE, "o"), ("measured", BLUE, "s")):
                 shares = [record[kind] for record in _small(records, method, setting)]
+                if not shares:
+                    continue
                 percent = 100 * np.mean(shares, axis=0)
                 axes.plot(range(1, 11), percent, style, color=colour, marker=marker, label=f"{kind}, {label}")
         axes.set(xlabel="i, for the bound 10⁻ⁱ", title=method, ylim=(-3, 103), xticks=range(1, 11))

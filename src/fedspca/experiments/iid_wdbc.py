@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedspca.experiments.alternatives import span_error
 from fedspca.experiments.data import sites_in_order, standardised, wdbc_star
-from fedspca.experiments.methods import SETTINGS, Fit, Setting, fit, model, pca
+from fedspca.experiments.methods import SETTINGS, Fit, Setting, fit, model, pca, rounds_to
 from fedspca.experiments.runner import QUICK_ROUNDS, Record, Task, thinned
 from fedspca.experiments.watch import SimulatedFederation
 from fedspca.metrics import share_of_small_weights
@@ -17,7 +17,9 @@ Array = NDArray[np.float64]
 
 NAME = "iid-wdbc"
 SITES = (1, 3, 5, 10)
+OBJECTIVE_SITES = (1, 3, 10)
 N_MEASURED = 30
+TOLERANCES = (0.1, 0.01, 0.001)  # the paper states no stopping rule: rounds are compared at each of these
 BOUNDS = tuple(10.0**-i for i in range(1, 11))
 TABLE: dict[str, tuple[str, dict[str, Any]]] = {
     "FASPCA, λ = 170": ("FASPCA", {"lam": 170}),
@@ -51,16 +53,18 @@ def small_weights(components: Array) -> Record:
     }
 
 
-def objective_run(lam1: float, setting: Setting, seed: int, rounds: int | None = None) -> list[Record]:
+def objective_run(lam1: float, setting: Setting, seed: int, n_sites: int, rounds: int | None = None) -> list[Record]:
     """Objective of FSSPCA by round, with λ2 = 30."""
-    found = _fit("FSSPCA", setting, seed, 10, {"lam1": lam1, "lam2": 30}, rounds)
+    found = _fit("FSSPCA", setting, seed, n_sites, {"lam1": lam1, "lam2": 30}, rounds)
     tail = found.objectives[-50:]
     return [
         {
             "what": "objective",
+            "method": "FSSPCA",
             "lam1": lam1,
             "setting": setting,
             "seed": seed,
+            "n_sites": n_sites,
             "converged": found.converged,
             "n_rounds": len(found.objectives),
             "swing": max(tail) - min(tail),
@@ -92,6 +96,7 @@ def table_run(row: str, setting: Setting, seed: int, n_sites: int, rounds: int |
             "nonzeros": found.nonzeros,
             "consensus_nonzeros": found.consensus_nonzeros,
             "rounds": found.rounds,
+            "rounds_to": [rounds_to(found.residuals, tol) for tol in TOLERANCES] if found.residuals else None,
             "converged": found.converged,
             "seconds": found.seconds,
         }
@@ -111,7 +116,11 @@ def tasks(*, quick: bool) -> list[Task]:
     for setting in SETTINGS:
         for seed in seeds:
             run = {"setting": setting, "seed": seed, "rounds": QUICK_ROUNDS if quick else None}
-            planned += [Task(NAME, objective_run, {**run, "lam1": lam1}, 6.0) for lam1 in (0, 10)]
+            planned += [
+                Task(NAME, objective_run, {**run, "lam1": lam1, "n_sites": k}, COST["FSSPCA"], "FSSPCA")
+                for k in OBJECTIVE_SITES
+                for lam1 in (0, 10)
+            ]
             planned += [Task(NAME, small_weights_run, {**run, "method": method}, COST[method]) for method in SMALL]
             planned += [
                 Task(NAME, table_run, {**run, "row": row, "n_sites": k}, COST[method])

@@ -1,11 +1,12 @@
 """Compare the methods of the literature with ours, on the same sites and with equal numbers of non-zeros."""
 
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA
 from fedspca.experiments.alternatives import truncate
 from fedspca.experiments.data import non_iid_wdbc_star, sites_in_order, standardised, wdbc_star
 from fedspca.experiments.runner import Record, Task
-from fedspca.experiments.synthetic import iid_synthetic, non_iid_synthetic
+from fedspca.experiments.synthetic import HARD, hard_spikes, iid_synthetic, non_iid_synthetic
 from fedspca.literature import (
     DSPCA,
     PAST,
@@ -25,30 +26,46 @@ from fedspca.literature import (
     GPower,
     MergedPCA,
     NonconvexADMM,
+    PrivateTruncatedPower,
     SCoTLASS,
     StabilizedADMM,
     TruncatedPower,
 )
+from fedspca.literature.mackey import Deflation
 from fedspca.metrics import recovery_error
 
 Array = NDArray[np.float64]
 
 NAME = "literature"
 SITES = 5
-SMALL = 20  # most features for methods that need many rounds or a decomposition of S in every step
 FITS = 5  # most fits of a method with a penalty: bisection seeks the penalty that gives r·k weights
+LARGE = 100  # above this many features, methods are fitted fewer times, and those that work hard on S roughly
+FEW_FITS = 3
+STEPS = 100  # of ADMM, each with a decomposition of a large S
+NETS = 20  # steps of the elastic net's alternation, each with two nets, for a large S
+HUGE = 1000  # above this many features, a coordinator that works on S itself would take very long
+REPEATS = 5  # fits of a private method, whose noise cannot be repeated
 CONSENSUS = "own loadings and dual variable, d × r a round: in the end its covariance"
 SUMS = "products with S, d numbers a direction"
 WHOLE = "S itself, once, in one sum"
+NOISED = "products with S of shortened rows, with noise that hides any one row"
+OUTSIDE = "its own ten leading singular vectors, outside any sum"
+OUTSIDE_NOISED = f"{OUTSIDE}, with noise that hides any one row"
 
 
 class Data(NamedTuple):
-    """Rows as all methods get them, the number of loadings r, the weights of each k, and the true loadings if known."""
+    """Rows as all methods get them, the number of loadings r, the weights of each k, and the true loadings if known.
+
+    ``centre`` and ``unit`` are a typical value and deviation of a feature, as one might know them without these rows:
+    private methods need them.
+    """
 
     rows: Array
     r: int
     k: int
     truth: Array | None = None
+    centre: float = 0.0
+    unit: float = 1.0
 
 
 @cache
@@ -66,10 +83,13 @@ def data(name: str) -> Data:
         return Data(found.rows, 2, 10, found.truth)
     if name == "digits":
         digits = load_digits().data
-        return Data(digits[:, digits.std(axis=0) > 0], 3, 10)
+        return Data(digits[:, digits.std(axis=0) > 0], 3, 10, centre=8.0, unit=5.0)
     if name == "diabetes":
         return Data(standardised(load_diabetes().data), 2, 4)
-    return expression() if name == EXPRESSION else hard_spikes()
+    if name == EXPRESSION:
+        return expression()
+    rows, truth = hard_spikes(name.removesuffix(SPIKES))
+    return Data(rows, 3, 12, truth)
 
 
 def expression() -> Data:
@@ -89,115 +109,198 @@ def cells_file() -> Path | None:
     return next((Path(place) / "datasets" / "10x_pbmc68k_reduced.h5ad" for place in places), None)
 
 
-def hard_spikes(n: int = 150, d: int = 400, r: int = 3, k: int = 12, strength: float = 2.0, seed: int = 0) -> Data:
-    """Weak spikes of k features each, with more features than rows: a case where the methods differ."""
-    rng = np.random.default_rng(seed)
-    truth = np.zeros((r, d))
-    for j in range(r):
-        truth[j, j * k : (j + 1) * k] = rng.choice([-1.0, 1.0], k) / np.sqrt(k)
-    sizes = np.sqrt(strength * (1 + 0.2 * np.arange(r)[::-1]))
-    rows = rng.standard_normal((n, r)) * sizes @ truth + rng.standard_normal((n, d))
-    return Data(rows, r, k, truth)
-
-
-EXPRESSION = "expression"
-DATA = ("diabetes", "digits", EXPRESSION, "hard spikes", "synthetic", "synthetic, non-IID", "WDBC*", "WDBC*, non-IID")
+EXPRESSION, SPIKES = "expression", " spikes"
+DATA = (
+    "diabetes",
+    "digits",
+    EXPRESSION,
+    *(kind + SPIKES for kind in HARD),
+    "synthetic",
+    "synthetic, non-IID",
+    "WDBC*",
+    "WDBC*, non-IID",
+)
 
 
 class Method(NamedTuple):
-    """How to construct a method for r loadings of k weights, what a site reveals, and whether it is for small data.
+    """How to construct a method for r loadings of k weights, and what a site reveals.
 
-    ``make`` takes r, k and, if the method has one, a penalty. ``penalty`` gives the upper end of the search for the
-    penalty. ``small`` restricts the method to data with at most ``SMALL`` features.
+    ``make`` takes the data and, if the method has one, a penalty. ``penalties`` gives the range in which the penalty is
+    sought. ``on_s`` says that the coordinator works on S itself, and ``costly`` that each of its steps takes as
+    long as a decomposition of S. ``private`` says that noise from the operating system makes each fit another.
     """
 
     make: Callable[..., Any]
     reveals: str
-    penalty: Callable[[Data], float] | None = None
-    small: bool = False
+    penalties: Callable[[Data], tuple[float, float]] | None = None
+    on_s: bool = False
+    costly: bool = False
+    private: bool = False
 
 
-def _entry(given: Data) -> float:
-    """The largest entry of S: the largest variance, times n − 1."""
-    centred = given.rows - given.rows.mean(axis=0)
-    return float(np.max(np.einsum("ij,ij->j", centred, centred)))
+def _centred(given: Data) -> Array:
+    return np.asarray(given.rows - given.rows.mean(axis=0))
+
+
+def _entries(given: Data) -> tuple[float, float]:
+    """The range of penalties on entries of S: up to the largest one."""
+    largest = float(np.max(np.einsum("ij,ij->j", _centred(given), _centred(given))))
+    return largest / 30, largest
+
+
+def _products(given: Data) -> tuple[float, float]:
+    """The range of penalties on entries of 2Sw: up to twice the largest eigenvalue of S."""
+    largest = 2.0 * float(np.linalg.norm(_centred(given), 2)) ** 2
+    return largest / 1000, largest
+
+
+def _rough(given: Data, tol: float, steps: int) -> dict[str, Any]:
+    """How long a coordinator works on S: to a tolerance, or roughly and for so many steps if S is large."""
+    return {"tol": tol} if given.rows.shape[1] <= LARGE else {"tol": 1e-4, "max_rounds": steps}
+
+
+def _private(epsilon: float) -> Method:
+    """Ge et al., with rows shortened to the length of a standardised row."""
+
+    def make(given: Data) -> PrivateTruncatedPower:
+        clip = float(np.sqrt(given.rows.shape[1]))
+        return PrivateTruncatedPower(given.r, n_nonzero=given.k, epsilon=epsilon, clip=clip)
+
+    return Method(make, NOISED, private=True)
+
+
+def _private_merging(epsilon: float) -> Method:
+    def make(given: Data) -> MergedPCA:
+        return MergedPCA(given.r, epsilon=epsilon, clip=float(np.sqrt(given.rows.shape[1])))
+
+    return Method(make, OUTSIDE_NOISED, private=True, on_s=True)
+
+
+def _deflated(kind: Deflation) -> Method:
+    return Method(lambda g: TruncatedPower(g.r, n_nonzero=g.k, deflation=kind), SUMS)
+
+
+def _gpower(penalty: Literal["l1", "l0"], block: bool) -> Method:
+    return Method(lambda g: GPower(g.r, penalty=penalty, block=block, n_nonzero=g.k), SUMS)
+
+
+def _nonconvex(penalty: Literal["scad", "mcp", "log"]) -> Method:
+    def make(given: Data, lam: float) -> NonconvexADMM:
+        return NonconvexADMM(given.r, penalty=penalty, lam=lam, tol=1e-5, max_rounds=2000)
+
+    return Method(make, WHOLE, _products, on_s=True)
 
 
 METHODS: Mapping[str, Method] = {
-    "ExactSPCA": Method(lambda r, k: ExactSPCA(r, n_nonzero=k), WHOLE),
-    "ExactSPCA, products": Method(lambda r, k: ExactSPCA(r, n_nonzero=k, search="products"), SUMS),
-    "FASPCA": Method(lambda r, _k, p: FASPCA(r, lam=p), CONSENSUS, _entry, small=True),
-    "FSSPCA": Method(lambda r, _k, p: FSSPCA(r, lam1=p / 50, lam2=p), CONSENSUS, _entry, small=True),
-    "Tan et al., CG": Method(lambda r, _k, p: StabilizedADMM(r, lam=p), CONSENSUS, _entry, small=True),
-    "truncated power": Method(lambda r, k: TruncatedPower(r, n_nonzero=k), SUMS),
-    "GPower ℓ1": Method(lambda r, k: GPower(r, penalty="l1", n_nonzero=k), SUMS),
-    "GPower ℓ0": Method(lambda r, k: GPower(r, penalty="l0", n_nonzero=k), SUMS),
-    "GPower ℓ1, block": Method(lambda r, k: GPower(r, penalty="l1", block=True, n_nonzero=k), SUMS),
-    "GPower ℓ0, block": Method(lambda r, k: GPower(r, penalty="l0", block=True, n_nonzero=k), SUMS),
-    "elastic net, λ → ∞": Method(lambda r, k: ElasticNetSPCA(r, n_nonzero=k), SUMS),
-    "elastic net": Method(lambda r, _k, p: ElasticNetSPCA(r, lam=1.0, lam1=p, tol=1e-6), WHOLE, _entry, small=True),
-    "SCoTLASS": Method(lambda r, k: SCoTLASS(r, t=max(1.0, 0.85 * np.sqrt(k))), SUMS),
-    "Fantope": Method(lambda r, _k, p: FantopePS(r, lam=p, tol=1e-5), WHOLE, _entry, small=True),
-    "DSPCA": Method(lambda r, _k, p: DSPCA(r, lam=p, tol=1e-5), WHOLE, _entry, small=True),
-    "ADMM, MCP": Method(lambda r, _k, p: NonconvexADMM(r, lam=p, tol=1e-5, max_rounds=2000), WHOLE, _entry, small=True),
-    "PAST, truncated": Method(lambda r, _k: PAST(r), SUMS),
-    "merging, truncated": Method(lambda r, _k: MergedPCA(r), "its own ten leading singular vectors, outside any sum"),
+    "ExactSPCA": Method(lambda g: ExactSPCA(g.r, n_nonzero=g.k), WHOLE),
+    "ExactSPCA, products": Method(lambda g: ExactSPCA(g.r, n_nonzero=g.k, search="products"), SUMS),
+    "FASPCA": Method(lambda g, p: FASPCA(g.r, lam=p), CONSENSUS, _products),
+    "FSSPCA": Method(lambda g, p: FSSPCA(g.r, lam1=p / 50, lam2=p), CONSENSUS, _products),
+    "Tan et al., CG": Method(lambda g, p: StabilizedADMM(g.r, lam=p), CONSENSUS, _products),
+    "truncated power": Method(lambda g: TruncatedPower(g.r, n_nonzero=g.k), SUMS),
+    "truncated power, Hotelling": _deflated("hotelling"),
+    "truncated power, projection": _deflated("projection"),
+    "truncated power, Schur": _deflated("schur"),
+    "truncated power, generalised": _deflated("generalised"),
+    "GPower ℓ1": _gpower("l1", block=False),
+    "GPower ℓ0": _gpower("l0", block=False),
+    "GPower ℓ1, block": _gpower("l1", block=True),
+    "GPower ℓ0, block": _gpower("l0", block=True),
+    "elastic net, λ → ∞": Method(lambda g: ElasticNetSPCA(g.r, n_nonzero=g.k), SUMS),
+    "elastic net": Method(
+        lambda g, p: ElasticNetSPCA(g.r, lam=1.0, lam1=p, **_rough(g, 1e-6, NETS)),
+        WHOLE,
+        _products,
+        on_s=True,
+        costly=True,
+    ),
+    "SCoTLASS": Method(lambda g: SCoTLASS(g.r, t=max(1.0, 0.85 * np.sqrt(g.k))), SUMS),
+    "Fantope": Method(
+        lambda g, p: FantopePS(g.r, lam=p, **_rough(g, 1e-5, STEPS)), WHOLE, _entries, on_s=True, costly=True
+    ),
+    "DSPCA": Method(lambda g, p: DSPCA(g.r, lam=p, **_rough(g, 1e-5, STEPS)), WHOLE, _entries, on_s=True, costly=True),
+    "ADMM, MCP": _nonconvex("mcp"),
+    "ADMM, SCAD": _nonconvex("scad"),
+    "ADMM, log": _nonconvex("log"),
+    "PAST, truncated": Method(lambda g: PAST(g.r), SUMS),
+    "merging, truncated": Method(lambda g: MergedPCA(g.r), OUTSIDE),
+    "merging, ε = 10, truncated": _private_merging(10.0),
+    "private truncated power, ε = 10": _private(10.0),
 }
 
 
 def run(method: str, name: str) -> list[Record]:
     """Fit a method to a data set, truncate each loading to k weights, and evaluate the loadings."""
     given, about = data(name), METHODS[method]
-    if about.small and given.rows.shape[1] > SMALL:
-        return [{"what": "left out", "method": method, "data": name}]
+    common = {"method": method, "data": name, "reveals": about.reveals}
+    if given.rows.shape[1] > (LARGE if about.private else HUGE if about.on_s else np.inf):
+        return [{"what": "left out", **common}]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the record says whether the fit converged
-        fits = list(_fits(about, given))
-    model = min(fits, key=lambda fit: abs(np.count_nonzero(fit.components_) - given.r * given.k))
-    cut = truncate(model.components_, given.k)
-    centred = given.rows - given.rows.mean(axis=0)
-    span = np.linalg.qr(cut.T)[0]
-    return [
-        {
-            "what": "fit",
-            "method": method,
-            "data": name,
-            "explained": float(np.sum((centred @ span) ** 2) / np.sum(centred**2)),
-            "recovery": None if given.truth is None else recovery_error(span.T, given.truth),
-            "nonzeros": int(np.count_nonzero(model.components_)),
-            "rounds": int(model.n_rounds_),
-            "bytes_up": sum(record.bytes_up for record in model.history_),
-            "converged": bool(model.converged_),
-            "reveals": about.reveals,
-            "seconds": float(sum(record.seconds for record in model.history_)),
-        }
-    ]
+        fits = [_fitted(about, given) for _ in range(REPEATS)] if about.private else list(_sought(about, given))
+    model, seconds = min(fits, key=lambda fit: _misses(fit[0], given))
+    same = {
+        "rounds": int(model.n_rounds_),
+        "bytes_up": sum(record.bytes_up for record in model.history_) + getattr(model, "sketch_bytes_", 0),
+        "seconds": seconds,
+    }
+    if about.private:
+        return [{"what": "private", **common, **same, "varying": [_judged(fit, given) for fit, _ in fits]}]
+    nonzeros = int(np.count_nonzero(model.components_))
+    judged = _judged(model, given)
+    return [{"what": "fit", **common, **judged, **same, "nonzeros": nonzeros, "converged": bool(model.converged_)}]
 
 
-def _fits(about: Method, given: Data) -> Iterator[Any]:
+def _judged(model: Any, given: Data) -> Record:
+    """The explained variance and the recovery error of loadings that are cut to k weights each."""
+    span = np.linalg.qr(truncate(model.components_, given.k).T)[0]
+    centred = _centred(given)
+    return {
+        "explained": float(np.sum((centred @ span) ** 2) / np.sum(centred**2)),
+        "recovery": None if given.truth is None else recovery_error(span.T, given.truth),
+    }
+
+
+def _misses(model: Any, given: Data) -> tuple[bool, int]:
+    """How far a fit is from r·k weights. One with more is better than one with fewer, since it can be cut."""
+    over = int(np.count_nonzero(model.components_)) - given.r * given.k
+    return over < 0, abs(over)
+
+
+def _fitted(about: Method, given: Data, *penalty: float) -> tuple[Any, float]:
+    """Fit to the sites, and return the model and the processor time that it took."""
+    rows = (given.rows - given.centre) / given.unit if about.private else given.rows
+    began = time.process_time()
+    model = about.make(given, *penalty).fit(rows, sites=sites_in_order(len(rows), SITES))
+    return model, time.process_time() - began
+
+
+def _sought(about: Method, given: Data) -> Iterator[tuple[Any, float]]:
     """Fit once or, if the method has a penalty, several times: bisection seeks the penalty that gives r·k weights."""
-    sites = sites_in_order(len(given.rows), SITES)
-    low, high = 0.0, None if about.penalty is None else about.penalty(given)
-    trial = None if high is None else high / 4
-    for _ in range(1 if trial is None else FITS):
-        made = about.make(given.r, given.k) if trial is None else about.make(given.r, given.k, trial)
+    if about.penalties is None:
+        yield _fitted(about, given)
+        return
+    low, high = about.penalties(given)
+    for _ in range(FITS if given.rows.shape[1] <= LARGE else FEW_FITS):
+        trial = float(np.sqrt(low * high))
         try:
-            made.fit(given.rows, sites=sites)
+            found = _fitted(about, given, trial)
         except ValueError:  # the penalty left a loading without weights
-            count = 0
-        else:
-            count = int(np.count_nonzero(made.components_))
-            yield made
-        if trial is None or count == given.r * given.k:
+            high = trial
+            continue
+        yield found
+        few, over = _misses(found[0], given)
+        if not over:
             return
-        low, high = (trial, high) if count > given.r * given.k else (low, trial)
-        trial = ((low or 0.0) + (high or 2 * trial)) / 2
+        low, high = (low, trial) if few else (trial, high)
 
 
 def tasks(*, quick: bool) -> list[Task]:
     """Every method on every data set; a quick run takes the smallest data set, and the methods without a penalty."""
     names = ("diabetes",) if quick else [name for name in DATA if name != EXPRESSION or cells_file() is not None]
-    chosen = [method for method, about in METHODS.items() if not (quick and about.small)]
+    chosen = [method for method, about in METHODS.items() if not (quick and about.penalties)]
     return [
-        Task(NAME, run, {"method": method, "name": name}, 0.2 if quick else 3.0) for name in names for method in chosen
+        Task(NAME, run, {"method": method, "name": name}, 0.2 if quick else 30.0 if METHODS[method].costly else 3.0)
+        for name in names
+        for method in chosen
     ]

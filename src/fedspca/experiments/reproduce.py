@@ -18,7 +18,7 @@ from fedspca.experiments import (
     smoothing,
     stability,
 )
-from fedspca.experiments.runner import Record, Task, rounded, run
+from fedspca.experiments.runner import Record, Task, replaced, rounded, run
 
 EXPERIMENTS: dict[str, ModuleType] = {
     module.NAME: module
@@ -26,16 +26,25 @@ EXPERIMENTS: dict[str, ModuleType] = {
 }
 FOLDER = "reproduction"
 PAGE = "reproduction.md"
+VARYING = ("seconds", "varying")  # what differs from run to run: times, and results of methods with private noise
 UNDER_WAY = "under-way"  # folder for the results of an unfinished reproduction
 
 
-def plan(names: Iterable[str] = (), *, quick: bool = False) -> list[Task]:
-    """All tasks of the named experiments, or of all experiments if none is named."""
+def plan(names: Iterable[str] = (), *, quick: bool = False, method: str = "") -> list[Task]:
+    """All tasks of the named experiments, or of all experiments if none is named.
+
+    If a method is given, only the tasks of methods whose names begin with it.
+    """
     chosen = list(dict.fromkeys(names)) or list(EXPERIMENTS)
     unknown = [name for name in chosen if name not in EXPERIMENTS]
     if unknown:
         raise ValueError(f"There is no experiment {unknown[0]!r}. There are {', '.join(EXPERIMENTS)}.")
-    return [task for name in chosen for task in EXPERIMENTS[name].tasks(quick=quick)]
+    tasks = [task for name in chosen for task in EXPERIMENTS[name].tasks(quick=quick)]
+    found = [task for task in tasks if task.method.startswith(method)]
+    if not found:
+        known = sorted({task.method.split(",")[0] for task in tasks} - {""})
+        raise ValueError(f"No run fits {method!r}. There are {', '.join(known)}.")
+    return found
 
 
 def reproduce(
@@ -43,6 +52,7 @@ def reproduce(
     *,
     out: Path,
     quick: bool = False,
+    method: str = "",
     jobs: int = 1,
     done: Callable[[Task], object] = lambda _task: None,
 ) -> list[Path]:
@@ -50,27 +60,47 @@ def reproduce(
 
     The result of each run is saved in ``out`` when the run ends, so an interrupted reproduction can continue. The page
     and its numbers are written after all runs. The page also shows experiments that were not run this time, if their
-    numbers are already in ``out``.
+    numbers are already in ``out``. If a method is given, only its runs are made, and the other numbers of these
+    experiments are those in ``out``.
 
     Returns
     -------
     paths : list of Path
         The files written: for each experiment its numbers, its times and its figures, and the page.
     """
-    tasks = plan(names, quick=quick)
+    tasks = plan(names, quick=quick, method=method)
     folder = out / FOLDER
+    if method:
+        _check_stored(folder, {task.experiment for task in tasks}, quick)
     folder.mkdir(parents=True, exist_ok=True)
     keep = folder / UNDER_WAY
     keep.mkdir(exist_ok=True)
     found = collect(tasks, run(tasks, jobs, done, keep))
     times = {name: _times(records) for name, records in found.items()}
-    numbers = {**read_numbers(folder), **{name: _numbers(records, quick) for name, records in found.items()}}
+    numbers = read_numbers(folder)
+    for name, records in found.items():
+        fresh = _numbers(records)
+        if method:
+            fresh = replaced(numbers[name]["records"], fresh, method)
+            times[name] = replaced(_read_times(folder, name), times[name], method)
+        numbers[name] = {"quick": quick, "records": fresh}
     written = publish(numbers, out, changed=tuple(found), times=times)
     for task in tasks:
         (keep / task.key).unlink(missing_ok=True)
     if not any(keep.iterdir()):
         keep.rmdir()
     return written
+
+
+def _check_stored(folder: Path, names: Iterable[str], quick: bool) -> None:
+    """Refuse to replace the records of one method where those of the others are missing, or of another kind."""
+    stored = read_numbers(folder)
+    for name in names:
+        if name not in stored or stored[name]["quick"] != quick:
+            raise ValueError(
+                f"{folder / name}.json has no {'quick' if quick else 'full'} run whose other methods could be kept. "
+                "Run the whole experiment first, without --method."
+            )
 
 
 def collect(tasks: Sequence[Task], results: Sequence[list[Record]]) -> dict[str, list[Record]]:
@@ -81,15 +111,20 @@ def collect(tasks: Sequence[Task], results: Sequence[list[Record]]) -> dict[str,
     return found
 
 
-def _numbers(records: list[Record], quick: bool) -> Record:
-    """The numbers that must be the same in every reproduction: all except the seconds."""
-    kept = [{key: value for key, value in record.items() if key != "seconds"} for record in records]
-    return {"quick": quick, "solved": True, "records": rounded(kept)}
+def _numbers(records: list[Record]) -> list[Record]:
+    """The numbers that must be the same in every reproduction."""
+    return [rounded({key: value for key, value in record.items() if key not in VARYING}) for record in records]
 
 
 def _times(records: list[Record]) -> list[Record]:
-    names = ("what", "row", "method", "data", "setting", "seed", "n_sites", "seconds")
+    """The numbers that differ from run to run, and which run they are of."""
+    names = ("what", "row", "method", "data", "setting", "seed", "n_sites", *VARYING)
     return [rounded({n: r[n] for n in names if n in r}, 3) for r in records if "seconds" in r]
+
+
+def _read_times(folder: Path, name: str) -> list[Record]:
+    path = folder / f"{name}-times.json"
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
 
 
 def read_numbers(folder: Path) -> dict[str, Record]:

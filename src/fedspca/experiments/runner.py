@@ -30,13 +30,19 @@ class Task:
     """One run: a function, its arguments (with the seeds), and roughly how many seconds it takes.
 
     The result depends only on the arguments. The function returns records of plain numbers. Times are under the key
-    ``seconds``.
+    ``seconds``. ``fits`` names the method that is fitted, if no argument does.
     """
 
     experiment: str
     function: Callable[..., list[Record]]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     cost: float = 1.0
+    fits: str = ""
+
+    @property
+    def method(self) -> str:
+        """The method that is fitted, or an empty string."""
+        return str(self.arguments.get("method") or self.arguments.get("row") or self.fits)
 
     @property
     def key(self) -> str:
@@ -110,6 +116,25 @@ def _finished(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, list[Reco
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def replaced(old: Sequence[Record], new: Sequence[Record], method: str) -> list[Record]:
+    """Return the old records, in their order, with the new ones in the places of those that this method made.
+
+    Examples
+    --------
+    >>> old = [{"method": "A", "error": 1}, {"method": "B, fast", "error": 2}, {"method": "A", "error": 3}]
+    >>> replaced(old, [{"method": "B, fast", "error": 7}], "B")[1]
+    {'method': 'B, fast', 'error': 7}
+    """
+    places = [number for number, record in enumerate(old) if str(record.get("method", "")).startswith(method)]
+    if len(places) != len(new):
+        raise ValueError(
+            f"There are {len(places)} stored records of {method} and {len(new)} new ones: the experiment has changed. "
+            "Run all of it."
+        )
+    fresh = dict(zip(places, new, strict=True))
+    return [fresh.get(number, record) for number, record in enumerate(old)]
 
 
 def rounded(value: Any, digits: int = 6) -> Any:

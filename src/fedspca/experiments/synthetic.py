@@ -1,4 +1,4 @@
-"""The paper's synthetic data: normal rows whose covariance has two sparse leading eigenvectors."""
+"""Synthetic data: the paper's, with two sparse leading eigenvectors, and spikes that are hard to find."""
 
 from typing import Literal, NamedTuple
 
@@ -86,3 +86,36 @@ def non_iid_synthetic(
         vectors = eigenvectors(spread * rng.standard_normal((d, d - 2)), rest)
         parts.append(_normal_rows(vectors, int(np.sum(owners == site)), rng))
     return Synthetic(np.vstack(parts), owners, sparse_truth(d))
+
+
+HARD: dict[str, tuple[int, int, tuple[float, ...]]] = {  # rows, features, variances of the spikes
+    "weak": (150, 400, (6.0, 5.0, 4.0)),
+    "overlapping": (150, 400, (12.0, 9.0, 7.0)),
+    "correlated": (150, 400, (12.0, 9.0, 7.0)),
+    "wide": (60, 3000, (60.0, 45.0, 30.0)),
+}
+
+
+def equal_blocks(r: int, d: int, k: int, step: int | None = None) -> Array:
+    """Return r loadings of k equal weights (r × d); each begins ``step`` (by default k) features after the last."""
+    loadings = np.zeros((r, d))
+    for j in range(r):
+        start = j * (k if step is None else step)
+        loadings[j, start : start + k] = 1.0 / np.sqrt(k)
+    return loadings
+
+
+def hard_spikes(kind: str, seed: int = 0, r: int = 3, k: int = 12) -> tuple[Array, Array]:
+    """Rows with r spikes of k features near the limit of detection, and the true loadings (r × d).
+
+    The spikes are weak, or overlap by half of their features, or are in correlated noise, or there are far more
+    features than rows (``"wide"``).
+    """
+    n, d, sizes = HARD[kind]
+    rng = np.random.default_rng([seed, len(kind)])
+    loadings = equal_blocks(r, d, k, k // 2 if kind == "overlapping" else k)
+    loadings[1::2, ::2] *= -1.0  # so that loadings that overlap are orthogonal
+    noise = rng.standard_normal((n, d))
+    if kind == "correlated":
+        noise += 0.7 * np.roll(noise, 1, axis=1)
+    return np.asarray((rng.standard_normal((n, r)) * np.sqrt(sizes)) @ loadings + noise), loadings

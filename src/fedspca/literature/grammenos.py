@@ -47,6 +47,11 @@ class MergedPCA(Literature):
         The δ of differential privacy, and the maximal length of a row.
     scale, tol, max_rounds, random_state, callbacks, verbose
         As in :class:`~fedspca.literature.TruncatedPower`.
+
+    Attributes
+    ----------
+    sketch_bytes_ : int
+        What a site sends outside any sum, its singular vectors and values: the most over the sites, in bytes.
     """
 
     reveals = "its own leading singular vectors and values, outside any sum: its covariance up to the rank"
@@ -104,6 +109,7 @@ class MergedPCA(Literature):
     def _loadings(self, s: Covariance, r: int, rng: np.random.Generator) -> Array:
         sketch = self._private_sketch if self.epsilon is not None else self._sketch
         sketches = [sketch(site, s) for site in self._sites]
+        self.sketch_bytes_ = max(each.nbytes for each in sketches)
         del self._sites
         while len(sketches) > 1:  # one level of the tree: merge in pairs
             pairs = [sketches[k : k + 2] for k in range(0, len(sketches), 2)]

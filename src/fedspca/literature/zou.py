@@ -83,7 +83,8 @@ class ElasticNetSPCA(Literature):
         if self.lam == "infinite":
             return self._settled(s, lambda beta: self._thresholded(s.product(_polar(s.product(beta)))), start)
         matrix = s.whole()
-        return self._settled(s, lambda beta: self._elastic_net(matrix, _polar(matrix @ beta), beta), start)
+        curvature = 2 * (float(np.linalg.eigvalsh(matrix)[-1]) + float(self.lam))
+        return self._settled(s, lambda beta: self._elastic_net(matrix, _polar(matrix @ beta), beta, curvature), start)
 
     def _thresholded(self, image: Array) -> Array:
         level = threshold_for(image, self.n_nonzero) if self.n_nonzero is not None else float(self.lam1 or 0.0) / 2
@@ -91,10 +92,10 @@ class ElasticNetSPCA(Literature):
         sizes = np.linalg.norm(beta, axis=0)
         return np.asarray(beta / np.where(sizes > 0, sizes, 1.0))  # α does not depend on the lengths
 
-    def _elastic_net(self, s: Array, alpha: Array, beta: Array) -> Array:
+    def _elastic_net(self, s: Array, alpha: Array, beta: Array, curvature: float) -> Array:
         """Argmin over β of (α − β)ᵀS(α − β) + λ‖β‖² + λ1‖β‖₁, by accelerated proximal gradient steps."""
         ridge, lasso = float(self.lam), float(self.lam1 or 0.0)
-        curvature, wanted = 2 * (float(np.linalg.norm(s, 2)) + ridge), s @ alpha
+        wanted = s @ alpha
         momentum, ahead = 1.0, beta
         for _ in range(INNER):
             gradient = 2 * (s @ ahead + ridge * ahead - wanted)
