@@ -69,7 +69,7 @@ def main(people: int = 100_000, variants: int = 10_000) -> None:
         began = time.monotonic()
         ran = subprocess.run(command, check=True, capture_output=True, text=True)
         seconds = time.monotonic() - began
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
         weights = np.load(Path(folder) / "model" / "components.npy")
         found = np.count_nonzero(np.flatnonzero(weights[0]) < APART)
         rounds = json.loads(ran.stdout)["rounds"]

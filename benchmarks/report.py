@@ -34,7 +34,8 @@ ones too, whose variance they cannot always reach."""
 
 
 MODES = """\
-W8 are small tables, W9 many components, W10 float32 rows, of which the ratio is to float64. No proof is asked for.
+W8 are small tables, W9 many components, W10 float32 rows, of which the ratio is to float64, and a sample first (one
+row in twenty). No proof is asked for.
 `captured` is the share of the total variance that the span of the loadings captures. `value` is what a mode maximises:
 captured variance, less the penalty with `lam` (a tenth of the variance of a standardised feature), or minus the number
 of non-zeros with `variance_kept` (0.9). The best known value is that of the other search with 500 starts

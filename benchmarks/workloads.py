@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedspca.experiments.data import wdbc_star
+from fedspca.experiments.synthetic import equal_blocks, hard_spikes
 
 Array = NDArray[np.float64]
 
@@ -31,15 +32,6 @@ class Workload:
     alpha: float
     true: Callable[[], Array] | None = None
     timed: bool = True
-
-
-def blocks(r: int, d: int, k: int, step: int | None = None) -> Array:
-    """Loadings, r of them, of k equal weights, each beginning ``step`` (k) features after the one before."""
-    loadings = np.zeros((r, d))
-    for j in range(r):
-        start = j * (k if step is None else step)
-        loadings[j, start : start + k] = 1.0 / np.sqrt(k)
-    return loadings
 
 
 def spiked(n: int, d: int, sizes: tuple[float, ...], k: int, seed: int = 0) -> Array:
@@ -68,24 +60,17 @@ def sparse_rows(n: int, d: int, density: float, seed: int = 0) -> sp.csr_array:
     return sp.csr_array((values, (rows, columns)), shape=(n, d))
 
 
-HARD = (("weak", 150, 400, 3.8), ("overlapping", 150, 400, 4.3), ("correlated", 150, 400, 4.4), ("wide", 60, 3000, 7.4))
+HARD = (("weak", 3.8), ("overlapping", 4.3), ("correlated", 4.4), ("wide", 7.4))  # kind and alpha
 
 
-def hard(kind: str, seed: int, n: int, d: int, r: int = 3, k: int = 12) -> Array:
-    """Spikes near the limit of detection: weak, overlapping, in correlated noise, or wide, with n ≪ d."""
-    rng = np.random.default_rng([seed, len(kind)])
-    sizes = {"weak": (6.0, 5.0, 4.0), "wide": (60.0, 45.0, 30.0)}.get(kind, (12.0, 9.0, 7.0))
-    noise = rng.standard_normal((n, d))
-    if kind == "correlated":
-        noise += 0.7 * np.roll(noise, 1, axis=1)
-    return np.asarray((rng.standard_normal((n, r)) * np.sqrt(sizes)) @ hard_loadings(kind, d, r, k) + noise)
+def hard(kind: str, seed: int) -> Array:
+    """Rows with spikes near the limit of detection, as ``fedspca reproduce literature`` takes them."""
+    return hard_spikes(kind, seed)[0]
 
 
-def hard_loadings(kind: str, d: int, r: int = 3, k: int = 12) -> Array:
-    """The planted loadings of :func:`hard`; overlapping ones share half of their features."""
-    loadings = blocks(r, d, k, k // 2 if kind == "overlapping" else k)
-    loadings[1::2, ::2] *= -1.0  # so that loadings that overlap are orthogonal
-    return loadings
+def hard_loadings(kind: str) -> Array:
+    """The planted loadings of :func:`hard`."""
+    return hard_spikes(kind)[1]
 
 
 def expression() -> Array:
@@ -119,22 +104,24 @@ def workloads() -> Iterator[Workload]:
     """All workloads; draws after the first are about quality alone."""
     raw, std = partial(wdbc, standardised=False), partial(wdbc, standardised=True)
     for draw in range(3):
-        make, true = partial(spiked, 1000, 500, (400.0, 300.0), 10, draw), partial(blocks, 2, 500, 10)
+        make, true = partial(spiked, 1000, 500, (400.0, 300.0), 10, draw), partial(equal_blocks, 2, 500, 10)
         yield Workload(_draw("W1 1000 × 500", draw), make, 2, 10, 170.0, true, timed=draw == 0)
     yield Workload("W2 WDBC* raw, 60", raw, 2, 30, 0.68)
     yield Workload("W2 WDBC* raw, 550", raw, 2, 275, 0.28)
     yield Workload("W2 WDBC* std, 60", std, 2, 30, 2.7)
     yield Workload("W2 WDBC* std, 550", std, 2, 275, 1.0)
-    make, true = partial(spiked, 200_000, 500, (40.0, 35.0, 30.0, 25.0, 20.0), 10), partial(blocks, 5, 500, 10)
+    make, true = partial(spiked, 200_000, 500, (40.0, 35.0, 30.0, 25.0, 20.0), 10), partial(equal_blocks, 5, 500, 10)
     yield Workload("W3 200,000 × 500", make, 5, 10, 1.0, true)
     for draw in range(2):
         make = partial(spiked, 500, 20_000, (400.0, 350.0, 300.0, 250.0, 200.0), 50, draw)
-        yield Workload(_draw("W4 500 × 20,000", draw), make, 5, 50, 34.0, partial(blocks, 5, 20_000, 50), draw == 0)
+        yield Workload(
+            _draw("W4 500 × 20,000", draw), make, 5, 50, 34.0, partial(equal_blocks, 5, 20_000, 50), draw == 0
+        )
     for draw in range(2):
         yield Workload(_draw("W5 CSR 20,000²", draw), partial(sparse_rows, 20_000, 20_000, 1e-3, draw), 5, 50, 1.0)
-    for kind, n, d, alpha in HARD:
+    for kind, alpha in HARD:
         for draw in range(5):
-            make, true = partial(hard, kind, draw, n, d), partial(hard_loadings, kind, d)
+            make, true = partial(hard, kind, draw), partial(hard_loadings, kind)
             yield Workload(f"W6 {kind}, draw {draw}", make, 3, 12, alpha, true, timed=False)
     if find_spec("scanpy") and find_spec("h5py"):
         yield Workload("W7 PBMC, 60", expression, 3, 20, 15.0, timed=False)

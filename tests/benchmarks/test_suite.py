@@ -5,15 +5,17 @@ from functools import partial
 
 import numpy as np
 import pytest
+from benchmarks.effects import forms
 from benchmarks.growth import exponent
 from benchmarks.machine import _bars
 from benchmarks.measure import Bar, Measured, measured
 from benchmarks.modes import Case, small
 from benchmarks.modes import _bars as mode_bars
 from benchmarks.peers import PEERS, quality
-from benchmarks.workloads import Workload, blocks, sparse_rows, spiked
+from benchmarks.workloads import Workload, equal_blocks, sparse_rows, spiked
+from sklearn.datasets import load_digits
 
-WORK = Workload("W0", partial(spiked, 300, 60, (40.0, 30.0), 5), 2, 5, 1.0, partial(blocks, 2, 60, 5))
+WORK = Workload("W0", partial(spiked, 300, 60, (40.0, 30.0), 5), 2, 5, 1.0, partial(equal_blocks, 2, 60, 5))
 
 
 @pytest.mark.parametrize("name", ["truncated power", "truncated power, PCA", "GPower", "PCA truncated", "ExactSPCA"])
@@ -100,3 +102,15 @@ def test_a_mode_fails_if_it_is_slow_or_loses_variance():
     fewer = {**row, "value": -13.0, "best": -12.0}  # non-zeros
     assert [bar.holds for bar in mode_bars(case, fewer)] == [True, False]
     assert not mode_bars(case, {"failed": "none in 60 CPU s"})[0].holds
+
+
+def test_forms_of_digits_are_told_apart():
+    """Every form has the same 130 digits, of which some lack a few."""
+    digits = load_digits().target
+    form = forms(digits)
+    assert np.all(np.diff(form) >= 0)
+    whole = [digits[form == number] for number in np.unique(form) if np.sum(form == number) == 130]
+    assert len(np.unique(form)) == 14
+    assert np.bincount(form)[1:].min() >= 120
+    assert len(whole) >= 6
+    assert all(np.sum(one != whole[0]) <= 1 for one in whole)  # one of them has another digit in one place
