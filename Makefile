@@ -119,7 +119,7 @@ clean:
 
 .venv/.bench: .venv/.core
 	$(PIP) install -c constraints.txt --group bench
-	$(PIP) install -c constraints.txt --no-deps scanpy # for a data set inside it, W7
+	$(PIP) install -c constraints.txt --no-deps scanpy inmoose # for data sets inside them: W7, and effects
 	@touch $@
 
 .venv/.check: .venv/.test

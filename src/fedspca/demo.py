@@ -52,9 +52,7 @@ def _write_report(model: FederatedSparsePCA, data: Table, owners: np.ndarray, pa
     policy = Policy(alone=SHOWN_ALONE)
     sites = [Site(str(name), data.rows[owners == name], policy=policy) for name in np.unique(owners)]
     judgement = judge(LocalFederation(sites), sites, model)
-    shown = SparsePCAModel.from_estimator(
-        model, covariance=judgement.covariance, versions=versions(), **judgement.facts
-    )
+    shown = SparsePCAModel.from_estimator(model, versions=versions(), **judgement.to_model)
     write_report(replace(shown, feature_names=data.feature_names), path)
 
 
