@@ -25,7 +25,8 @@ from fedspca.fit.obstacles import too_small
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import fit_from, make_estimator
 from fedspca.linalg.operators import column_sums
-from fedspca.model import SparsePCAModel, plain_round
+from fedspca.model import SparsePCAModel
+from fedspca.model.estimator import plain_round
 from fedspca.site import Site
 from fedspca.site.preparation import unusual
 from fedspca.solvers.exact.loop import Earlier
