@@ -38,7 +38,8 @@ from fedspca.federation.base import Aggregate, Around, Federation, FederationErr
 from fedspca.linalg.maps import Learnt
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
-from fedspca.site.queries import AVERAGED, QUERIES, random_directions
+from fedspca.site.answers.products import random_directions
+from fedspca.site.queries import AVERAGED, QUERIES
 from fedspca.site.question import DEAL, FOLDS, Query, Scalar, SiteData, State
 
 Array = NDArray[np.float64]
