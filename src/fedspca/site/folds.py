@@ -10,16 +10,8 @@ from zlib import crc32
 
 import numpy as np
 
-from fedspca.linalg.operators import (
-    COPY_BYTES,
-    DeflatedRows,
-    Frame,
-    Labels,
-    RemoteRows,
-    Rows,
-    Sums,
-    forget_mapped,
-)
+from fedspca.linalg.operators import DeflatedRows, Frame
+from fedspca.linalg.row_blocks import COPY_BYTES, Labels, RemoteRows, Rows, Sums, forget_mapped
 from fedspca.site.errors import InvalidQuery
 from fedspca.site.question import DEAL, Query, Question, SiteData, Terms
 

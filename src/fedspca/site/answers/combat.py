@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.beside import Adjustment
-from fedspca.linalg.operators import column_sums, covariate_products, deviations_from
+from fedspca.linalg.feature_sums import column_sums, covariate_products, deviations_from
 from fedspca.site.answers.frames import adjustment_of, covariates_of, raw_frame
 from fedspca.site.question import Query, SiteData, State, Terms
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedspca.linalg.operators import covariate_products
+from fedspca.linalg.feature_sums import covariate_products
 from fedspca.site.answers.frames import covariates_of, raw_frame
 from fedspca.site.answers.moments import deviation_sums
 from fedspca.site.question import Query, SiteData, State, Terms

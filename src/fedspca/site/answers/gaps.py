@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from fedspca.linalg.feature_sums import missing_counts
 from fedspca.linalg.gaps import GapModel
-from fedspca.linalg.operators import RemoteRows, missing_counts
+from fedspca.linalg.row_blocks import RemoteRows
 from fedspca.linalg.symmetric import pack
 from fedspca.site.disclosure import told_together
 from fedspca.site.errors import InvalidQuery

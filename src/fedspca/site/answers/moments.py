@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from fedspca.linalg.operators import Sums, dense_parts, deviations_from, missing_counts, total
+from fedspca.linalg.feature_sums import deviations_from, missing_counts
 from fedspca.linalg.profile import Profile
+from fedspca.linalg.row_blocks import Sums, dense_parts, total
 from fedspca.linalg.units import unit_factors
 from fedspca.site.answers.frames import frame_of, raw_frame
 from fedspca.site.errors import InvalidQuery
