@@ -75,6 +75,8 @@ ELSEWHERE = {
     "solvers/exact/grid.py": ("estimators/test_sparsity_path.py", "the grid of a path"),
     "solvers/exact/problem.py": ("solvers/exact/test_loop.py", "a protocol"),
     "solvers/folds/refits.py": ("solvers/folds/test_stability.py", "half samples are drawn, fitted and matched there"),
+    "estimators/choosing.py": ("estimators/test_selection.py", "what is chosen is asserted there"),
+    "estimators/path_fits.py": ("estimators/test_sparsity_path.py", "the path as a user sees it"),
     "estimators/certainty.py": ("estimators/test_exact.py", "what a fit with folds has"),
     "solvers/rounds.py": ("contracts/solver.py", "every solver's rounds are counted by the contract"),
     "solvers/stopping.py": ("solvers/exact/test_loop.py", "names of reasons"),
