@@ -42,6 +42,7 @@ ELSEWHERE = {
     "federation/covariance.py": ("solvers/exact/test_whole.py", "it is fitted to there, and refused there"),
     "federation/released.py": ("federation/test_private.py", "what is released is compared with the rows there"),
     "fit/grid.py": ("cli/test_path.py", "the grid of the command"),
+    "fit/settings.py": ("fit/test_settings_file.py", "declarations, read from a file there"),
     "flower/control.py": ("flower/test_executor.py", "a real SuperLink is told what to do in drills/flower"),
     "flower/task.py": ("study/test_conductor.py", "a real SuperLink hands out runs in drills/study"),
     "linalg/cardinality/beside.py": ("linalg/cardinality/test_joint.py", "the search is compared with all supports"),

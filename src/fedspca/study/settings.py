@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedspca.fit.settings import SolverSettings, read_settings, setting
+from fedspca.fit.settings import SolverSettings, setting
+from fedspca.fit.settings_file import read_settings
 
 if TYPE_CHECKING:  # slow imports (numpy, scikit-learn): methods import them, so that --help is fast
     from fedspca.door.agreement import Agreement
