@@ -20,6 +20,7 @@ ELSEWHERE = {
     "cli/rows.py": ("cli/test_transform.py", "how transform, score and report read new rows"),
     "cli/site.py": ("cli/test_study.py", "a site's commands and a study's need each other"),
     "cli/warnings.py": ("cli/test_fit.py", "it prints a warning as one line"),
+    "cli/watching.py": ("cli/test_study.py", "what a run tells, as the commands show it"),
     "cli/write.py": ("cli/test_transform.py", "how transform and score write what they find"),
     "data/arrow.py": ("data/test_formats.py", "every format is held to the same rows"),
     "data/matrices.py": ("data/test_formats.py", "every format is held to the same rows"),
