@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from fedspca import ExactSPCA, LocalFederation, Site
 from fedspca.dp.accounting import Budget
 from fedspca.dp.ledger import Ledger
-from fedspca.federation.private import multiplier_of, under_agreement
+from fedspca.federation.private import under_agreement
+from fedspca.federation.release_plan import multiplier_of
 from fedspca.federation.secure import secure_federation
 
 Array = NDArray[np.float64]

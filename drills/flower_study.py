@@ -14,7 +14,7 @@ from fedspca.flower.certificates import Certificates, make_certificates, make_no
 from fedspca.flower.commands import executor_command, free_port
 from fedspca.flower.control import SuperLinkControl
 from fedspca.flower.processes import Process, start_gateway, start_superlink
-from fedspca.flower.relay import serve
+from fedspca.flower.relay import Relay
 from fedspca.study.flower_app import APP
 
 SERVER = '''\
@@ -83,7 +83,7 @@ class DrillSite:
         self.letters: list[bytes] = []
         self.private_key, self.public_key = make_node_key(folder)
         self._answer = handle or (lambda letter: letter)
-        self.guard = serve(self._handle, folder / "s", **relay)
+        self.guard = Relay(self._handle, folder / "s", **relay)
         command = executor_command(address, authority, self.private_key, folder / "s", APP, tied=True)
         self.supernode = Process("supernode", command, folder, folder / "home", tied=True)
 

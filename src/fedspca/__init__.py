@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from fedspca.dp.ledger import BudgetSpent, Ledger
     from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA, Selection, SparsityPath
     from fedspca.federation import Aggregate, Federation, FederationError, LocalFederation, SchemaMismatch
-    from fedspca.federation.private import Privacy, PrivateFederation
+    from fedspca.federation.private import PrivateFederation
+    from fedspca.federation.release_plan import Privacy
     from fedspca.federation.secure import SecureFederation, secure_federation
     from fedspca.fit.detector import AnomalyDetector
     from fedspca.model import InvalidModel, SparsePCAModel
@@ -63,7 +64,8 @@ __getattr__, __dir__ = lazy_exports(
         "fedspca.dp.ledger": ("BudgetSpent", "Ledger"),
         "fedspca.estimators": ("FASPCA", "FSSPCA", "ExactSPCA", "Selection", "SparsityPath"),
         "fedspca.federation": ("Aggregate", "Federation", "FederationError", "LocalFederation", "SchemaMismatch"),
-        "fedspca.federation.private": ("Privacy", "PrivateFederation"),
+        "fedspca.federation.private": ("PrivateFederation",),
+        "fedspca.federation.release_plan": ("Privacy",),
         "fedspca.federation.secure": ("SecureFederation", "secure_federation"),
         "fedspca.fit.detector": ("AnomalyDetector",),
         "fedspca.model": ("InvalidModel", "SparsePCAModel"),

@@ -6,8 +6,9 @@ import pytest
 from contracts.federation import make_sites, pooled
 from fedspca import Query, SiteRefusal
 from fedspca.federation.secure import secure_federation
-from fedspca.masking import party
+from fedspca.masking import returned as back
 from fedspca.masking.messages import PREVIOUS, SUMMED
+from fedspca.masking.party import MaskingState
 
 NOT_THE_SUM = "not the sum of what the sites sent"
 
@@ -135,9 +136,9 @@ def test_a_new_run_may_begin():
 
 def test_without_the_defence_sites_take_whatever_comes_back(monkeypatch):
     """What the coordinator wins: sites would compute from its numbers, and with them ask and answer as it likes."""
-    monkeypatch.setattr(party, "fits", lambda *_: True)
+    monkeypatch.setattr(back, "fits", lambda *_: True)
     taken = []
-    original = party.take_sum
+    original = back.take_sum
 
     def watched(*arguments):
         state, returned = original(*arguments)
@@ -156,8 +157,7 @@ def test_the_coordinator_cannot_read_the_key_of_the_tags():
     """It carries the letters in which the parts of the key travel; the key that two sites hold is the same."""
     federation = begun()
     held = [
-        party.MaskingState.from_array(door(federation, site)._session.secrets["masking"]).held
-        for site in federation.sites
+        MaskingState.from_array(door(federation, site)._session.secrets["masking"]).held for site in federation.sites
     ]
     assert len({state["key of tags"] for state in held}) == 1
     key = bytes.fromhex(held[0]["key of tags"])

@@ -9,7 +9,8 @@ from fedspca import InvalidQuery, Query, Site, SiteRefusal
 from fedspca.dp import noise
 from fedspca.dp.accounting import Budget, Cost, epsilon_of
 from fedspca.dp.ledger import BudgetSpent, Ledger
-from fedspca.site import queries, question
+from fedspca.site import question
+from fedspca.site.answers import noised
 from fedspca.site.site import Site as SiteClass
 from helpers.hostile import masked
 
@@ -43,8 +44,8 @@ def old_cost(entries, sensitivity, sigma, grid, among):
 
 def test_without_the_defence_the_matrix_is_told_and_nothing_is_charged(monkeypatch):
     monkeypatch.setattr(question, "out_of_range", lambda *_: None)
-    monkeypatch.setattr(queries, "clipped_product", old_product)
-    monkeypatch.setattr(queries, "cost", old_cost)
+    monkeypatch.setattr(noised, "clipped_product", old_product)
+    monkeypatch.setattr(noised, "cost", old_cost)
     site = Site("s", rows())
     site.ledger = Ledger(Budget(1.0, 1e-6))
     told = site.answer(hostile())["product"]

@@ -6,7 +6,8 @@ import pytest
 from fedspca import Policy, Query, Site, SiteRefusal
 from fedspca.door import meaning
 from fedspca.linalg.symmetric import unpack
-from fedspca.site import disclosure, queries
+from fedspca.site import disclosure
+from fedspca.site.answers import gaps as answers
 from helpers.hostile import frame, masked
 
 D, ROWS = 6, 40
@@ -71,7 +72,7 @@ def test_without_that_defence_two_rounds_tell_the_row_that_alone_lacks_a_value(m
 def all_rows(monkeypatch):
     """Take the defence out: every gap is filled in."""
     everything = np.ones(ROWS, bool), np.ones(D, bool)
-    monkeypatch.setattr(queries, "told_together", lambda *_, **__: everything)
+    monkeypatch.setattr(answers, "told_together", lambda *_, **__: everything)
 
 
 def by_count(monkeypatch):

@@ -7,7 +7,7 @@ from fedspca import FASPCA, Query, Site, SiteRefusal
 from fedspca.door import meaning
 from fedspca.federation.plain import PlainFederation
 from fedspca.linalg.operators import Frame
-from fedspca.site.queries import starting_point
+from fedspca.site.answers.steps import starting_point
 from helpers.hostile import frame, masked
 from helpers.letters import conversation_with
 

@@ -8,7 +8,7 @@ import pytest
 from fedspca import FASPCA, Policy, Query, SchemaMismatch, Site, SiteRefusal
 from fedspca.linalg.operators import Frame
 from fedspca.site import InvalidQuery
-from fedspca.site.queries import random_directions
+from fedspca.site.answers.products import random_directions
 from fedspca.solvers.asking import frame_arrays
 
 D = 6

@@ -301,7 +301,7 @@ def test_sums_over_many_blocks_are_those_over_one(table, monkeypatch):
         ]
 
     at_once = sums()
-    monkeypatch.setattr("fedspca.linalg.operators.BLOCK_BYTES", 64)
+    monkeypatch.setattr("fedspca.linalg.row_blocks.BLOCK_BYTES", 64)
     assert len(list(noise.seen_rows(rows, centre, scale))) > 1
     for one, other in zip(at_once, sums(), strict=True):
         assert np.allclose(one, other, atol=1e-9)

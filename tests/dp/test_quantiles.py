@@ -13,7 +13,8 @@ from fedspca.dp.ledger import Ledger
 from fedspca.dp.plan import BINS, value_edges
 from fedspca.dp.quantiles import learnt_from
 from fedspca.federation import FederationError
-from fedspca.federation.private import Privacy, PrivateFederation, make_plan
+from fedspca.federation.private import PrivateFederation
+from fedspca.federation.release_plan import Privacy, make_plan
 from fedspca.site.preparation import Preparation
 from fedspca.site.queries import QUERIES
 from fedspca.site.question import SiteData

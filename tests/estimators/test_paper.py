@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from contracts.solver import owners
 from fedspca import FASPCA, FSSPCA, LocalFederation, Query, Site
 from fedspca.linalg.operators import Frame
-from fedspca.site.queries import starting_point
+from fedspca.site.answers.steps import starting_point
 
 
 class Watched(LocalFederation):

@@ -8,7 +8,7 @@ from fedspca import ExactSPCA, FederationError, LocalFederation, PrivateFederati
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.federation.folded import FoldedFederation
 from fedspca.federation.plain import PlainFederation
-from fedspca.federation.private import Privacy
+from fedspca.federation.release_plan import Privacy
 from fedspca.federation.secure import secure_federation
 from helpers.letters import conversation_with
 

@@ -10,7 +10,8 @@ from fedspca.dp.accounting import Budget
 from fedspca.dp.ledger import Ledger
 from fedspca.dp.plan import OFFSET
 from fedspca.federation import FederationError
-from fedspca.federation.private import Privacy, PrivateFederation, make_plan
+from fedspca.federation.private import PrivateFederation
+from fedspca.federation.release_plan import Privacy, make_plan
 from fedspca.federation.secure import secure_federation
 from fedspca.masking.fixed_point import Coding
 from fedspca.site.errors import SiteError
@@ -134,15 +135,6 @@ def test_with_noise_a_site_takes_no_other_integers_than_the_noises_own():
     assert all(site.ledger.spent() == 0 for site in sites)
 
 
-def test_the_plan_is_chosen_by_size_and_predicts_its_error():
-    small, large = make_plan(Privacy(1.0, 1e-6), 100), make_plan(Privacy(1.0, 1e-6), 10_000)
-    assert (small.mechanism, large.mechanism) == ("gram", "product")
-    products = make_plan(Privacy(1.0, 1e-6, mechanism="product"), 100)
-    assert products.relative_noise > small.relative_noise
-    assert small.cos2(rows=5000, variance=10.0, clip=10.0) > small.cos2(rows=500, variance=10.0, clip=10.0)
-    assert "5000 rows" in str(make_plan(Privacy(1.0, 1e-6, expected_rows=5000), 100))
-
-
 def test_the_prediction_is_about_right():
     parts, truth = tables(n=3000, sites=1)
     clip = 2.0
@@ -159,13 +151,7 @@ def test_the_prediction_is_about_right():
     assert 0.2 < (1 - np.mean(found)) / (1 - predicted) < 5
 
 
-def test_settings_are_checked():
-    with pytest.raises(ValueError, match="ε > 0"):
-        Privacy(0.0, 1e-6)
-    with pytest.raises(ValueError, match="mechanism"):
-        Privacy(1.0, 1e-6, mechanism="magic")
-    with pytest.raises(ValueError, match="no setting 'noise'"):
-        Privacy.from_mapping({"epsilon": 1.0, "delta": 1e-6, "noise": 0})
+def test_what_is_stated_and_what_is_asked_are_checked():
     sites = private_sites(tables()[0])
     with pytest.raises(ValueError, match="stated centre"):
         PrivateFederation(LocalFederation(sites), Privacy(1.0, 1e-6, centre=[1.0, 2.0]))
@@ -183,11 +169,6 @@ def test_a_plan_never_exceeds_the_budget_and_leaves_little(epsilon, mechanism):
     except FederationError:
         assert epsilon <= 1  # there is more noise than data, and it is paid for all the same
     assert 0.99 * epsilon < sites[0].ledger.spent() <= epsilon
-
-
-def test_an_epsilon_beyond_accounting_is_refused_before_anything_is_spent():
-    with pytest.raises(ValueError, match="smaller ε"):
-        make_plan(Privacy(30.0, 1e-6), 4000)
 
 
 def test_the_variance_of_a_masked_private_sum_is_what_was_paid_for():

@@ -6,7 +6,7 @@ import pytest
 from fedspca import ExactSPCA, FederationError, LocalFederation, Policy, PrivateFederation, Query, Site, SiteRefusal
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.federation.plain import PlainFederation
-from fedspca.federation.private import Privacy
+from fedspca.federation.release_plan import Privacy
 from fedspca.federation.sampled import SampledFederation
 from fedspca.federation.secure import secure_federation
 from fedspca.site.folds import MINE, deal

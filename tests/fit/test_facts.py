@@ -4,7 +4,8 @@ import pytest
 from fedspca import ExactSPCA, LocalFederation, Site, SparsePCAModel
 from fedspca.dp.accounting import Budget
 from fedspca.dp.ledger import Ledger
-from fedspca.federation.private import Privacy, PrivateFederation
+from fedspca.federation.private import PrivateFederation
+from fedspca.federation.release_plan import Privacy
 from fedspca.fit import FitSettings, fit_files
 from fedspca.fit.facts import judge
 from fedspca.report.record import data_notes

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedspca.flower import relay
-from fedspca.flower.relay import HEADER, LETTER, RelayError, forward, serve
+from fedspca.flower.relay import HEADER, LETTER, Relay, RelayError, forward
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def door(tmp_path_factory):
 
     def start(handle=lambda letter: letter[::-1], **settings):
         path = tmp_path_factory.mktemp("g") / "s"
-        started.append(serve(handle, path, **{"max_bytes": 1 << 20, "timeout": 2.0} | settings))
+        started.append(Relay(handle, path, **{"max_bytes": 1 << 20, "timeout": 2.0} | settings))
         return path
 
     yield start
@@ -58,7 +58,7 @@ def test_only_this_account_may_connect(door):
 
 def test_a_folder_made_for_it_is_private(tmp_path_factory):
     path = tmp_path_factory.mktemp("g") / "new" / "s"
-    with serve(bytes, path):
+    with Relay(bytes, path):
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert not path.exists()
 
@@ -111,7 +111,7 @@ def test_hostile_frames_are_refused_and_the_guard_goes_on(door, hostile):
 @given(st.binary(max_size=64))
 def test_no_bytes_bring_it_down(tmp_path_factory, hostile):
     path = tmp_path_factory.mktemp("g") / "s"
-    with serve(bytes, path, 1000, timeout=2.0):
+    with Relay(bytes, path, 1000, timeout=2.0):
         raw(path, hostile)
         assert forward(path, b"ab") == b"ab"
 
@@ -176,19 +176,19 @@ def test_a_socket_left_behind_is_replaced_but_a_living_guard_and_a_file_are_not(
     left = tmp_path_factory.mktemp("g") / "s"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(left))
-    with serve(bytes, left):
+    with Relay(bytes, left):
         assert forward(left, b"a") == b"a"
     with pytest.raises(RelayError, match="another guard"):
-        serve(bytes, door())
+        Relay(bytes, door())
     left.write_text("notes")
     with pytest.raises(RelayError, match="not a socket"):
-        serve(bytes, left)
+        Relay(bytes, left)
     assert left.read_text() == "notes"
 
 
 def test_a_path_too_long_for_the_system_is_named(tmp_path):
     with pytest.raises(RelayError, match="shorter one"):
-        serve(bytes, tmp_path / ("x" * 120))
+        Relay(bytes, tmp_path / ("x" * 120))
 
 
 def test_a_frame_is_as_documented(door):

@@ -3,14 +3,9 @@ import pytest
 import scipy.sparse as sp
 
 from fedspca.linalg.beside import NOTHING, Adjustment, Beside
-from fedspca.linalg.operators import (
-    BLOCK_BYTES,
-    StandardisedRows,
-    column_sums,
-    covariate_products,
-    deviations_from,
-    missing_counts,
-)
+from fedspca.linalg.feature_sums import column_sums, covariate_products, deviations_from, missing_counts
+from fedspca.linalg.operators import StandardisedRows
+from fedspca.linalg.row_blocks import BLOCK_BYTES
 
 
 @pytest.fixture
@@ -36,9 +31,10 @@ def test_adjusted_and_weighted_rows_are_an_operator(table, form, expected, monke
     rng = np.random.default_rng(1)
     mean, scale = rng.standard_normal(7), rng.uniform(0.5, 2, 7)
     a = seen(whole, beside, adjustment, mean, scale)
-    monkeypatch.setattr("fedspca.linalg.operators.BLOCK_BYTES", 8 * 7 * 11)  # blocks do not divide the rows evenly
+    monkeypatch.setattr("fedspca.linalg.row_blocks.BLOCK_BYTES", 8 * 7 * 11)  # blocks do not divide the rows evenly
     monkeypatch.setattr("fedspca.linalg.operators.CSR_ROWS", 11)
     monkeypatch.setattr("fedspca.linalg.operators.BLOCK_ROWS", 1)
+    monkeypatch.setattr("fedspca.linalg.feature_sums.BLOCK_ROWS", 1)
     operator = StandardisedRows(rows, mean, scale, beside=beside, adjustment=adjustment)
     for m in (1, 6):
         x = rng.standard_normal((7, m))
@@ -53,7 +49,7 @@ def test_adjusted_and_weighted_rows_are_an_operator(table, form, expected, monke
 
 def test_sums_count_each_row_as_its_weight_says(table, monkeypatch):
     rows, beside, _ = table
-    monkeypatch.setattr("fedspca.linalg.operators.BLOCK_BYTES", 8 * 7 * 11)
+    monkeypatch.setattr("fedspca.linalg.row_blocks.BLOCK_BYTES", 8 * 7 * 11)
     gaps = np.where(np.random.default_rng(2).random(rows.shape) < 0.2, np.nan, rows)
     present, w, mean = ~np.isnan(gaps), beside.weights[:, None], np.arange(7.0)
     for form in (gaps, sp.csr_array(gaps)):

@@ -3,8 +3,9 @@ import pytest
 import scipy.sparse as sp
 
 from fedspca.linalg.beside import Beside
+from fedspca.linalg.feature_sums import column_sums, deviations_from, missing_counts
 from fedspca.linalg.maps import CountModel, Curves, MappedRows, map_of
-from fedspca.linalg.operators import StandardisedRows, column_sums, deviations_from, missing_counts
+from fedspca.linalg.operators import StandardisedRows
 
 CURVES = Curves(np.array([[0.0, -1.0], [1.0, 0.0], [3.0, 5.0]]), np.array([[0.0, -2.0], [2.0, 0.0], [3.0, 1.0]]))
 
@@ -31,7 +32,7 @@ def test_residuals_of_counts_are_those_of_the_negative_binomial_model():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_rows_seen_through_a_transform_give_the_sums_of_transformed_rows(form, monkeypatch):
-    monkeypatch.setattr("fedspca.linalg.operators.BLOCK_BYTES", 160)  # many blocks
+    monkeypatch.setattr("fedspca.linalg.row_blocks.BLOCK_BYTES", 160)  # many blocks
     rng = np.random.default_rng(1)
     x = np.where(rng.random((50, 2)) < 0.7, rng.normal(1, 2, (50, 2)), 0.0)
     x[3, 1] = np.nan

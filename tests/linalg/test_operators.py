@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fedspca.linalg import operators
-from fedspca.linalg.operators import DeflatedRows, Frame, StandardisedRows, column_sums, deviations_from, row_blocks
+from fedspca.linalg import operators, row_blocks
+from fedspca.linalg.feature_sums import deviations_from
+from fedspca.linalg.operators import DeflatedRows, Frame, StandardisedRows
+from helpers.rows import KINDS
 
 
 def formed(rows, frame):
@@ -19,20 +21,12 @@ def a_frame(d, q=2, seed=0):
     return Frame(rng.standard_normal(d), rng.uniform(0.5, 2, d), np.linalg.qr(rng.standard_normal((d, q)))[0])
 
 
-KINDS = {
-    "float64": lambda x: x,
-    "fortran": np.asfortranarray,
-    "float32": lambda x: x.astype(np.float32),
-    "csr": lambda x: sp.csr_array(np.where(np.abs(x) > 1, x, 0)),
-    "csr float32": lambda x: sp.csr_matrix(np.where(np.abs(x) > 1, x, 0).astype(np.float32)),
-}
-
-
 @pytest.mark.parametrize("shape", [(7, 15), (40, 15), (1, 15)])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("block_bytes", [1, 400, 1 << 23])
 def test_gram_product_equals_the_formed_matrix(kind, shape, block_bytes, monkeypatch):
-    monkeypatch.setattr(operators, "BLOCK_BYTES", block_bytes)
+    for module in (row_blocks, operators):
+        monkeypatch.setattr(module, "BLOCK_BYTES", block_bytes)
     rng = np.random.default_rng(1)
     rows = KINDS[kind](rng.standard_normal(shape))
     frame = a_frame(shape[1])
@@ -44,16 +38,6 @@ def test_gram_product_equals_the_formed_matrix(kind, shape, block_bytes, monkeyp
         x = rng.standard_normal((shape[1], columns))
         assert np.allclose(deflated.gram_product(x), a.T @ (a @ x), atol=1e-9 * np.abs(a.T @ a).max())
     assert np.isclose(deflated.largest_eigenvalue(), np.linalg.norm(a, 2) ** 2, rtol=0.05)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_moments_equal_numpys(kind):
-    rows = KINDS[kind](np.random.default_rng(2).standard_normal((23, 6)))
-    dense = np.asarray(rows.todense() if sp.issparse(rows) else rows, dtype=np.float64)
-    mean = np.linspace(-1, 1, 6)
-    assert np.allclose(column_sums(rows), dense.sum(axis=0))
-    assert np.allclose(deviations_from(rows, mean)[1], ((dense - mean) ** 2).sum(axis=0))
-    assert np.allclose(deviations_from(rows, mean)[0], (dense - mean).sum(axis=0))
 
 
 def test_large_means_cost_few_digits():
@@ -101,14 +85,6 @@ def test_an_infinite_scale_leaves_a_feature_out_exactly():
         product = seen.gram_product(np.ones((3, 2)))
         assert np.all(product[1] == 0.0)
         assert np.isfinite(product).all()
-
-
-def test_a_mapped_file_is_read_as_it_is_and_its_pages_given_back(tmp_path):
-    rows = np.random.default_rng(0).standard_normal((5000, 300))
-    np.save(tmp_path / "rows.npy", rows)
-    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    assert np.array_equal(np.vstack([block.copy() for block in row_blocks(np.asarray(mapped))]), rows)
-    assert np.array_equal(column_sums(mapped[10:]), column_sums(rows[10:]))
 
 
 def test_finite_means_every_entry_and_a_sum_that_overflows_is_no_proof():

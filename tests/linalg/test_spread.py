@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedspca.linalg import spread
-from fedspca.linalg.operators import column_sums, deviations_from
+from fedspca.linalg.feature_sums import column_sums, deviations_from
 from fedspca.linalg.spread import spread_of
 
 MOST = 1e70

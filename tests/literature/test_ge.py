@@ -4,7 +4,7 @@ import pytest
 from contracts.literature import FEW, STEPS, apart
 from contracts.solver import owners
 from fedspca import Budget, FederationError, Ledger, LocalFederation, Site, SiteRefusal
-from fedspca.federation.private import Privacy
+from fedspca.federation.release_plan import Privacy
 from fedspca.literature import DSPCA, PrivateTruncatedPower, TruncatedPower
 from fedspca.literature.ge import NoisedProducts
 from helpers.private import silent

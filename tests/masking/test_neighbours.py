@@ -11,7 +11,8 @@ from fedspca.masking import neighbours
 from fedspca.masking.fixed_point import decode_terms
 from fedspca.masking.messages import LETTER, PREVIOUS, SUMMED
 from fedspca.masking.neighbours import add_pair_masks, check_masked, choice_in, introduce, mask_among_neighbours
-from fedspca.masking.party import AlteredSum, masks_are_for, take_sum
+from fedspca.masking.party import masks_are_for
+from fedspca.masking.returned import AlteredSum, take_sum
 from fedspca.masking.secret_sharing import BrokenSecret
 from helpers.neighbours import MANY, Neighbours, segments, total
 from helpers.protocol import FEATURES, MOMENTS, terms_of

@@ -6,7 +6,8 @@ import scipy.sparse as sp
 
 from fedspca import FASPCA, ExactSPCA, InvalidData, LocalFederation, Site
 from fedspca.dp.noise import augmented_grams, clipped_product, first_moments, length_counts
-from fedspca.linalg.operators import StandardisedRows, column_sums, deviations_from, missing_counts
+from fedspca.linalg.feature_sums import column_sums, deviations_from, missing_counts
+from fedspca.linalg.operators import StandardisedRows
 from fedspca.site.dask_rows import DaskRows, is_dask
 
 da = pytest.importorskip("dask.array")

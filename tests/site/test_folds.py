@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from fedspca import Policy, Query, Site, SiteRefusal
-from fedspca.linalg import operators
+from fedspca.linalg import row_blocks
+from fedspca.linalg.operators import Frame
 from fedspca.site import InvalidQuery, folds
 from fedspca.site.folds import deal
 from fedspca.site.queries import ADDITIVE
@@ -14,7 +15,7 @@ from fedspca.solvers.asking import frame_arrays
 F, D = 4, 5
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((41, D)) + 2.0
-FRAME = operators.Frame(RNG.standard_normal(D), RNG.uniform(0.5, 2.0, D), np.zeros((D, 0)))
+FRAME = Frame(RNG.standard_normal(D), RNG.uniform(0.5, 2.0, D), np.zeros((D, 0)))
 Q = np.linalg.qr(RNG.standard_normal((D, 2)))[0]
 EXACTLY = {"precision": "float64"}
 QUESTIONS = {
@@ -72,9 +73,9 @@ def test_missing_values_are_counted_by_fold():
 
 def test_rows_are_visited_once(monkeypatch):
     seen = []
-    original = operators.row_blocks
+    original = row_blocks.row_blocks
     monkeypatch.setattr(
-        operators, "row_blocks", lambda rows, *a, **k: (seen.append(rows.shape[0]), original(rows, *a, **k))[1]
+        row_blocks, "row_blocks", lambda rows, *a, **k: (seen.append(rows.shape[0]), original(rows, *a, **k))[1]
     )
     Site("north", ROWS).answer(QUESTIONS["gram"].by_fold(F, 3))
     visited = sum(seen[1:]) if seen[0] == len(ROWS) else sum(seen)  # the site checks its values once, at first

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from fedspca.federation import FederationError, LocalFederation
-from fedspca.federation.private import Privacy, PrivateFederation
+from fedspca.federation.private import PrivateFederation
+from fedspca.federation.release_plan import Privacy
 from fedspca.site import InvalidData, InvalidQuery, Query, Site
 from fedspca.site.preparation import Design, Preparation, columns_beside, level_text, unusual
 

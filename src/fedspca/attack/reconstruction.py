@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from fedspca.federation.base import Aggregate, add_terms, check_same_features
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.shrinkage import smooth_abs_gradient
-from fedspca.site.queries import AVERAGED, asked_directions, starting_point
+from fedspca.site.answers.products import asked_directions
+from fedspca.site.answers.steps import starting_point
+from fedspca.site.queries import AVERAGED
 from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
 

@@ -8,7 +8,8 @@ import typer
 from fedspca.cli.options import AsJson, with_settings
 from fedspca.cli.output import cells, console, notes, print_json, print_table, table
 from fedspca.cli.warnings import shown_warnings
-from fedspca.fit.settings import OF_THE_PAPER, FitSettings, count_or_auto
+from fedspca.fit.settings import OF_THE_PAPER, FitSettings
+from fedspca.fit.settings_file import count_or_auto
 
 if TYPE_CHECKING:
     from fedspca.estimators.selection import Selection

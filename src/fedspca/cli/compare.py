@@ -10,7 +10,7 @@ from fedspca.cli.output import cells, console, print_json, print_table, table, v
 from fedspca.data.columns import listed
 
 if TYPE_CHECKING:
-    from fedspca.model import Array, SparsePCAModel
+    from fedspca.model.model import Array, SparsePCAModel
 
 LEAST = 0.1  # least cosine of a pair: below it, one component explains less than 1 % of the other
 

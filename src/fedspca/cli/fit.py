@@ -39,7 +39,7 @@ def fit(
       fedspca fit --covariance S.csv --covariance-rows 180 --nonzero 5 -o model
     """
     from fedspca.fit import open_inputs
-    from fedspca.model import check_free
+    from fedspca.model.folder import check_free
 
     check_free(output, overwrite=force)
     with shown_warnings():

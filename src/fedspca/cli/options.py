@@ -9,14 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from fedspca.fit.settings import (
+from fedspca.fit.settings import FitSettings, SolverSettings
+from fedspca.fit.settings_file import (
     COUNT,
     COUNTS,
     LISTS,
     TEXTS,
     WEIGHTS,
-    FitSettings,
-    SolverSettings,
     count_or_auto,
     counts,
     kind_of_setting,

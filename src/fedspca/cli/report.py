@@ -11,7 +11,7 @@ from fedspca.cli.rows import Decimal, Encoding, Separator, row_blocks_for
 from fedspca.data.formats import TextOptions
 
 if TYPE_CHECKING:
-    from fedspca.model import Array, SparsePCAModel
+    from fedspca.model.model import Array, SparsePCAModel
 
 DRAWN = 2000
 MOST_CLASSES = 12

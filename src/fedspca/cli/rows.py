@@ -12,7 +12,7 @@ from fedspca.data.formats import TextOptions, open_table
 
 if TYPE_CHECKING:
     from fedspca.data.tables import Table, Texts
-    from fedspca.model import Array, SparsePCAModel
+    from fedspca.model.model import Array, SparsePCAModel
 
 Id = Annotated[str | None, typer.Option("--id", help="A column that names rows, carried along.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="The encoding of a text table; by default detected.")]
@@ -103,7 +103,7 @@ def _whole(model: "SparsePCAModel", path: Path, id: str | None, options: TextOpt
     """Return all rows of a file at once."""
     import numpy as np
 
-    from fedspca.model import replace_preparation
+    from fedspca.model.model import replace_preparation
 
     simple = {"centre": "joint", "scale_by": "joint", "protect": [], "adjust": list(model.preparation.design.terms)}
     parts = list(row_blocks_for(replace_preparation(model, **simple), path, id, options))

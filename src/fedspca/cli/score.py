@@ -13,7 +13,7 @@ from fedspca.cli.rows import Decimal, Encoding, Id, RowBlock, Separator, SiteRow
 from fedspca.data.formats import TextOptions
 
 if TYPE_CHECKING:
-    from fedspca.model import Array, SparsePCAModel
+    from fedspca.model.model import Array, SparsePCAModel
 
 LISTED = 10  # of the most anomalous rows
 BLAMED = 3  # features that are named for each

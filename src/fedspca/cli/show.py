@@ -10,7 +10,7 @@ from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import cells, console, print_json, print_table, sentence, table, visible
 
 if TYPE_CHECKING:
-    from fedspca.model import Array, SparsePCAModel
+    from fedspca.model.model import Array, SparsePCAModel
 
 BAR = 24
 ADJUSTED = ("preparation", "covariate_variance", "covariate_between", "between_sites")
@@ -47,7 +47,7 @@ def show(
 
 def summary(model: "SparsePCAModel") -> dict[str, Any]:
     """Return what a script wants to know of a model."""
-    from fedspca.model import BOUNDS
+    from fedspca.model.estimator import BOUNDS
 
     return {
         "rows": model.n_samples,
@@ -78,7 +78,7 @@ def by_size(weights: "Array") -> list[int]:
 
 def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] = ()) -> None:
     """Print each component as a table of its features, the largest weight first; cautions told before are left out."""
-    from fedspca.model import certainty_in_words
+    from fedspca.model.words import certainty_in_words
 
     out = console()
     out.print(
@@ -114,7 +114,7 @@ def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] 
 
 def _sureness(model: "SparsePCAModel", component: int) -> dict[int, tuple[str, str]]:
     """Return for each feature how often half samples select it, and the interval of its weight."""
-    from fedspca.model import feature_certainty
+    from fedspca.model.words import feature_certainty
 
     return {
         feature: (f"{each['frequency']:.0%}", f"{each['interval'][0]:+.2f} to {each['interval'][1]:+.2f}")

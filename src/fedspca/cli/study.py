@@ -1,21 +1,18 @@
 """``fedspca study``: the coordinator's commands."""
 
-import time
-from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import disk_usage, rmtree
+from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from fedspca.cli.fit import INTERRUPTED
 from fedspca.cli.open import Browser, Port, show_page
 from fedspca.cli.options import AsJson, settings_as_options, split_names
 from fedspca.cli.output import cells, console, notes, print_json, print_table, sentence, short, table, visible
-from fedspca.cli.show import print_loadings, summary
+from fedspca.cli.watching import clock, follow, happening_in, show_result, watch
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.study.settings import StudySettings
 
@@ -30,9 +27,7 @@ app = typer.Typer(
 )
 Folder = Annotated[Path, typer.Argument(help="The study's folder.", metavar="[STUDY]")]
 HERE = Path("study")
-LEAST_SPACE = 1 << 20  # bytes of free disk space
 LONGEST_STATE = 400  # most characters of the state that a site reports
-SILENT = "the run ended without a word"
 Wait = Annotated[
     float | None,
     typer.Option(
@@ -168,7 +163,7 @@ def status(
     if not engine.runs:
         said = dict.fromkeys(agreement.sites, nobody)
     elif not known and engine.going_on() is None:  # during a run, sites are asked anyway
-        for event in _happening(study, engine, "status"):
+        for event in happening_in(study, engine, "status"):
             said = event.get("said", said)
             if event["event"] == "failed":
                 raise ValueError(event["error"])
@@ -220,10 +215,10 @@ def resume(folder: Folder = HERE, wait: Wait = None, as_json: AsJson = False) ->
     engine = _engine(study)
     if (going := engine.going_on()) is not None:
         notes().print("The run goes on; this command watches it.", soft_wrap=True)
-        _watch(study, engine, engine.follow(*going), as_json=as_json)
+        watch(study, engine, engine.follow(*going), as_json=as_json)
     elif study.finished:
         notes().print("The run has finished.", soft_wrap=True)
-        _show_result(study, as_json=as_json)
+        show_result(study, as_json=as_json)
     else:
         _run(folder, "resume", wait, as_json=as_json)
 
@@ -236,7 +231,7 @@ def ping(
 ) -> None:
     """Measure what a round costs between these machines, without data: a fit takes about ten."""
     study = _study(folder)
-    pings = [event for event in _happening(study, _engine(study), f"ping:{rounds}") if event["event"] == "ping"]
+    pings = [event for event in happening_in(study, _engine(study), f"ping:{rounds}") if event["event"] == "ping"]
     if as_json:
         print_json([{name: event[name] for name in ("sites", "seconds", "failing")} for event in pings])
         return
@@ -346,7 +341,7 @@ def simulate(
     engine = _engine(folder, simulated=True)
     engine.start()
     try:
-        _follow(folder, engine, "run", as_json=as_json)
+        follow(folder, engine, "run", as_json=as_json)
     finally:
         engine.stop()
 
@@ -369,86 +364,7 @@ def _cautions(study: "StudyFolder", agreement: str) -> list[str]:
 
 def _run(folder: Path, action: str, wait: float | None, *, as_json: bool) -> None:
     study = _study(folder)
-    _follow(study, _engine(study), action if wait is None else f"{action}:{wait:g}", as_json=as_json)
-
-
-def _follow(study: "StudyFolder", engine: Any, action: str, *, as_json: bool) -> None:
-    """Begin an action, tell what happens, and show what came of it."""
-    _watch(study, engine, _happening(study, engine, action), as_json=as_json)
-
-
-def _watch(study: "StudyFolder", engine: Any, happening: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Tell what happens in a run, and show what came of it."""
-    failed = SILENT
-    try:
-        for event in happening:
-            _show(event)
-            if event["event"] == "done":
-                failed = ""
-            elif event["event"] == "failed":
-                failed = event["error"]
-    except KeyboardInterrupt:
-        told = (
-            f"The run goes on without you. Watch it with: fedspca study resume {study.path}; stop it with: fedspca "
-            f"study stop {study.path}"
-        )
-        notes().print(f"\n{told}", soft_wrap=True)
-        if as_json:
-            print_json({"error": told})
-        raise typer.Exit(INTERRUPTED) from None
-    if failed:
-        silent = failed is SILENT or disk_usage(study.path).free < LEAST_SPACE
-        raise ValueError(_why_silent(study, engine) if silent else failed)
-    _show_result(study, as_json=as_json)
-
-
-def _why_silent(study: "StudyFolder", engine: Any) -> str:
-    """Return why a run may have ended without a word: on a full disk it cannot leave one."""
-    from fedspca.files import full_disk
-
-    then = "" if engine.simulated else f"fedspca study resume {study.path}"
-    if disk_usage(study.path).free < LEAST_SPACE:
-        return f"{full_disk(study.path / 'events.jsonl')}: {then}"
-    return f"The run ended without a result; the end of {engine.log} may say why. {then and f'Try: {then}'}"
-
-
-def _show_result(study: "StudyFolder", *, as_json: bool) -> None:
-    from fedspca.model import SparsePCAModel
-
-    model = SparsePCAModel.load(study.model)
-    if as_json:
-        print_json({**summary(model), "model": str(study.model)})
-        return
-    print_loadings(model, top=8)
-    console().print(f"\nThe model is in {study.model}. Write a report: fedspca report {study.model}", soft_wrap=True)
-
-
-def _happening(study: "StudyFolder", engine: Any, action: str) -> Any:
-    from fedspca.study.engine import end_of_events
-
-    start = end_of_events(study)
-    return engine.follow(engine.begin(action), start)
-
-
-def _show(event: Mapping[str, Any]) -> None:
-    if event["event"] == "question":
-        from fedspca.study.progress import in_words
-
-        text = in_words(*(event[name] for name in ("number", "expected", "query", "seconds", "left")))
-    elif event["event"] == "round" and event["objective"] is not None:
-        text = f"round {event['number']} of the fit: objective {event['objective']:.6g}"
-    elif event["event"] == "sites":
-        text = "; ".join(f"{site}: {state}" for site, state in event["said"].items())
-    elif event["event"] == "notice":
-        text = event["text"]
-    else:
-        return
-    notes().print(visible(text), soft_wrap=True)
-
-
-def clock(when: float) -> str:
-    """Return a time as a person reads it off a clock."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
+    follow(study, _engine(study), action if wait is None else f"{action}:{wait:g}", as_json=as_json)
 
 
 def _engine(study: "StudyFolder", *, simulated: bool = False) -> Any:

@@ -38,7 +38,8 @@ def update(
     """
     from fedspca.cli.progress import FitProgress
     from fedspca.fit.update import fit_update, open_update
-    from fedspca.model import SparsePCAModel, check_free
+    from fedspca.model import SparsePCAModel
+    from fedspca.model.folder import check_free
 
     place = output or model
     before = SparsePCAModel.load(model)

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedspca.data.columns import shown
-from fedspca.linalg.operators import Rows, forget_mapped
 from fedspca.linalg.packed import PackedRows
+from fedspca.linalg.row_blocks import Rows, forget_mapped
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedspca.data.columns import Column
 from fedspca.data.tables import Block, as_texts, rows_a_block
-from fedspca.linalg.operators import Rows, forget_mapped
+from fedspca.linalg.row_blocks import Rows, forget_mapped
 from fedspca.site.errors import InvalidData
 
 

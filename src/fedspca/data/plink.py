@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fedspca.data.columns import Column
 from fedspca.data.tables import Block, as_texts, rows_a_block
-from fedspca.linalg.operators import forget_mapped
 from fedspca.linalg.packed import PackedRows, codes, decoded, pack
+from fedspca.linalg.row_blocks import forget_mapped
 from fedspca.site.errors import InvalidData
 
 MAGIC = b"\x6c\x1b\x01"  # the first bytes, and that there is one line a variant

@@ -25,8 +25,8 @@ from fedspca.data.tables import Block, Table, Texts, feature_blocks
 from fedspca.data.transforms import transformed
 from fedspca.data.urls import is_url
 from fedspca.files import new_folder
-from fedspca.linalg.operators import Rows
 from fedspca.linalg.packed import PackedRows
+from fedspca.linalg.row_blocks import Rows
 from fedspca.site.errors import InvalidData
 
 IN_MEMORY = 64 << 20

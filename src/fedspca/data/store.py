@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from fedspca.linalg.operators import Rows
+from fedspca.linalg.row_blocks import Rows
 
 
 class Sink(Protocol):

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedspca.data.columns import Column, Feature, listed, shown
-from fedspca.linalg.operators import Rows
+from fedspca.linalg.row_blocks import Rows
 from fedspca.site.errors import InvalidData
 
 Texts: TypeAlias = NDArray[np.object_]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fedspca.linalg.operators import Rows
+from fedspca.linalg.row_blocks import Rows
 from fedspca.site.errors import InvalidData
 from fedspca.site.preparation import JOINT, joint_transform
 

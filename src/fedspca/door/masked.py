@@ -20,19 +20,8 @@ from fedspca.masking.fixed_point import decode_terms, segments_of
 from fedspca.masking.graph import choices_for
 from fedspca.masking.messages import FINISH, KEYS, MASKED, PROTOCOL_ARRAYS, SHARES, UNMASK
 from fedspca.masking.neighbours import introduce, mask_among_neighbours
-from fedspca.masking.party import (
-    AlteredSum,
-    MaskingState,
-    Party,
-    Returned,
-    announce_key,
-    mask_terms,
-    share,
-    take_sum,
-    threshold_of,
-    transcript,
-    unmask,
-)
+from fedspca.masking.party import MaskingState, Party, announce_key, mask_terms, share, threshold_of, unmask
+from fedspca.masking.returned import AlteredSum, Returned, take_sum, transcript
 from fedspca.masking.secret_sharing import BrokenSecret
 from fedspca.site.errors import SiteRefusal
 from fedspca.site.question import Query

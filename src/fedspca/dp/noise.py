@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Cost
 from fedspca.dp.gaussian import discrete_gaussian
-from fedspca.linalg.operators import Rows, dense_parts, row_blocks, summed_anywhere
+from fedspca.linalg.row_blocks import Rows, dense_parts, row_blocks, summed_anywhere
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from fedspca.estimators.rows import RowsBeside, encoded, score_rows, transformed_rows
 from fedspca.federation import Federation, LocalFederation
 from fedspca.federation.base import preparation_of
-from fedspca.linalg.operators import Frame, dense_parts, filled
+from fedspca.linalg.operators import Frame
+from fedspca.linalg.row_blocks import dense_parts, filled
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.metrics import adjusted_variances, captured_variances
 from fedspca.site import InvalidData, Site

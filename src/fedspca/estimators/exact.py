@@ -1,80 +1,41 @@
 """ExactSPCA: the pooled optimum in about ten rounds."""
 
-import json
-import math
-import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from fedspca._callers import warn_caller
-from fedspca.estimators.base import FederatedSparsePCA, Found, checked_federation
+from fedspca.estimators.base import checked_federation
 from fedspca.estimators.certainty import CERTAINTY, certainty, check_whole
+from fedspca.estimators.choosing import FOLDS, fit_chosen, selected
+from fedspca.estimators.exact_solving import AUTO, BEGINNING, Course, ExactSolving
+from fedspca.estimators.path_fits import fit_path
 from fedspca.estimators.rows import RowsBeside
-from fedspca.estimators.selection import Selection, select
-from fedspca.estimators.sparsity_path import PathModel, SparsityPath
-from fedspca.federation import Federation, LocalFederation
-from fedspca.federation.base import answers_gram, is_local, is_single, most_directions
+from fedspca.estimators.sample_first import fit_after_sample
+from fedspca.estimators.selection import Selection
+from fedspca.estimators.sparsity_path import SparsityPath
+from fedspca.federation import Federation
+from fedspca.federation.base import answers_gram, is_local
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.federation.folded import FoldedFederation
-from fedspca.federation.sampled import SampledFederation
-from fedspca.linalg import nystrom
-from fedspca.linalg.operators import COLUMNS_OF_A_FIT
-from fedspca.linalg.rotations import canonical_order
-from fedspca.linalg.single import ROUNDING
-from fedspca.linalg.spread import SINGLE_PAYS
-from fedspca.site.errors import InvalidData
 from fedspca.solvers.exact import loop, whole
-from fedspca.solvers.exact.cardinality import Cardinality
-from fedspca.solvers.exact.driver import penalised_objective, run
-from fedspca.solvers.exact.grid import PathPoint, follow
-from fedspca.solvers.exact.penalised import Penalised
-from fedspca.solvers.exact.problem import Problem, oversampled
+from fedspca.solvers.exact.problem import oversampled
 from fedspca.solvers.exact.state import ExactState
-from fedspca.solvers.exact.variance_kept import VarianceKept
 from fedspca.solvers.folds.sums import fold_sums
 from fedspca.solvers.rounds import Round, Rounds
 from fedspca.solvers.standardise import Moments
-from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
 
-AUTO = "auto"
-SELECTION_SIGHT = 300  # the most features for which many numbers of non-zeros are compared
-FOLDS = 10  # where "auto" needs folds and none were given
-GAIN_AFTER_SAMPLE = 1e-6  # the share of the variance for which a full pass after a sample is worth while
-MOST_DIRECTIONS = 1024  # that the first question of an update asks, if owners set no limit
-LATER_DIRECTIONS = 20  # of a later question, beside three for each component
-COLUMNS_AFTER_SAMPLE = 20  # about as many as the one or two passes after a sample multiply
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
-# below this share of the largest eigenvalue an answer is only rounding error; dividing by it would spoil the model
-RANK_TOL = {"float64": 1e-11, "float32": 1e-5}
-# The model of S divides an answer by no less than the root of RANK_TOL, which makes its error 2/√RANK_TOL as large. An
-# answer is off by less than 1e-9 of the trace in all tests; a hundred times as much is allowed for.
-MODEL_ROUNDING = 1e-7 * 2.0 / math.sqrt(RANK_TOL["float32"])
 
 
-class Course(NamedTuple):
-    """What one fit needs besides the settings: the state to start from, and the callback for its states."""
-
-    state: ExactState | None = None
-    on_state: Callable[[ExactState], object] | None = None
-    earlier: loop.Earlier | None = None  # where a fit to other rows of these features ended
-    rows_known: bool = True  # for a given covariance, the number of rows may be unknown
-
-
-BEGINNING = Course()
-
-
-class ExactSPCA(FederatedSparsePCA):
+class ExactSPCA(ExactSolving):
     """Federated sparse PCA that reaches the pooled optimum in about ten rounds, whatever the sites hold.
 
     Each round is one sum, SQ for a few directions Q. All answers together give a model of S that never overestimates S.
@@ -373,9 +334,9 @@ class ExactSPCA(FederatedSparsePCA):
 
     def _fit(self, federation: Federation, course: Course = BEGINNING) -> Array | None:
         if self._auto("n_components") or self._auto("n_nonzero"):
-            return self._fit_chosen(federation, course)
+            return fit_chosen(self, federation, course)
         if self.sample is not None and course.state is None and course.earlier is None:
-            return self._fit_after_sample(federation, course, self.sample)
+            return fit_after_sample(self, federation, course, self.sample)
         folded = None
         if self.folds is not None:
             check_whole(course.state)
@@ -390,48 +351,6 @@ class ExactSPCA(FederatedSparsePCA):
             self._set_fitted(rounds, moments, found)
         self._set_certainty(folded, moments)
         return s
-
-    def _fit_after_sample(self, federation: Federation, course: Course, parts: int) -> Array | None:
-        """Fit to one row in ``parts``, then to all rows from where that fit ended."""
-        self._validate_params()
-        if not isinstance(federation, LocalFederation):
-            self._fit_after_asking_sample(federation, course, parts)
-            return None
-        small = federation.sampled(parts, self._deal())
-        lam = None if self.lam is None else np.asarray(self.lam, dtype=np.float64) / parts  # S is a sum over rows
-        settings = {"sample": None, "folds": None, "lam": lam, "proof_seconds": 0.0, "callbacks": None, "verbose": 0}
-        first = ExactSPCA(**{**self.get_params(deep=False), **settings})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows says how it ended
-            first._fit(small)
-        federation.expect(COLUMNS_AFTER_SAMPLE)
-        try:
-            return self._fit(federation, course._replace(earlier=first.earlier_))
-        finally:
-            federation.expect(COLUMNS_OF_A_FIT)
-
-    def _fit_after_asking_sample(self, federation: Federation, course: Course, parts: int) -> None:
-        """Do the same over sites that are only asked: about a sample in the frame of all rows, then about all rows."""
-        if self.folds is not None:
-            raise ValueError(
-                "A site deals its rows in one way: for a sample, or into folds. Leave out 'sample' or 'folds'."
-            )
-        with self._asking(federation) as rounds:
-            moments = self._moments(rounds)
-            self._working = self._precision_for(rounds, moments)
-            self._check_n_components(self.n_components, moments)
-            sample = Rounds(SampledFederation(rounds, parts, self._deal()))
-            settings = {"sample": None, "proof_seconds": 0.0, "callbacks": None, "verbose": 0}
-            first = ExactSPCA(**{**self.get_params(deep=False), **settings})
-            first._working = self._working
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                w = first._solve_on(sample, moments, first._generator(), Course())[0].w
-            width = oversampled(self.n_components) - self.n_components
-            ended = loop.Earlier(w, loop.ended(first.state_.loop, width))
-            found, _ = self._solve_on(rounds, moments, self._generator(), course._replace(earlier=ended))
-            self._set_fitted(rounds, moments, found)
-        self._set_certainty(None, moments)
 
     def choose(self, X: Any, *, sites: Any = None) -> Selection:
         """Estimate how many components and non-zeros to use, without a fit.
@@ -454,76 +373,7 @@ class ExactSPCA(FederatedSparsePCA):
         """Estimate the same over a federation; see :meth:`choose`."""
         folded = FoldedFederation(checked_federation(federation), self.folds or FOLDS, self._deal())
         with self._asking(folded) as rounds:
-            return self._selected(rounds, folded, self._moments(rounds), sparsity=True)[0]
-
-    def _fit_chosen(self, federation: Federation, course: Course) -> Array:
-        """Choose the "auto" settings from the data, then fit. The sums are asked for only once."""
-        check_whole(course.state)
-        self._validate_params()
-        folded = FoldedFederation(checked_federation(federation), self.folds or FOLDS, self._deal())
-        with self._asking(folded) as rounds:
-            moments = self._moments(rounds)
-            selection, s = self._selected(rounds, folded, moments, sparsity=self._auto("n_nonzero"))
-            chosen = self._decided(selection)
-            chosen._working = self._working
-            chosen._check_n_components(chosen.n_components, moments)
-            found = chosen._solve_given(s, rounds, moments, course)
-            chosen._set_fitted(rounds, moments, found)
-        chosen._set_certainty(folded, moments)
-        for fitted in [key for key in vars(chosen) if key.endswith("_")]:
-            setattr(self, fitted, getattr(chosen, fitted))
-        self.selection_ = selection
-        return s
-
-    def _precision_for(self, federation: Federation, moments: Moments) -> str:
-        """Return the precision of answers: single where rows are many, stored so, and no certificate is asked for."""
-        if not self._auto("precision"):
-            return self.precision
-        many = moments.n_rows * len(moments.mean) >= SINGLE_PAYS
-        return "float32" if many and self.lam is None and is_single(federation) else "float64"
-
-    def _auto(self, name: str) -> bool:
-        """Whether a setting is "auto", to be chosen from the data."""
-        given = getattr(self, name)
-        return isinstance(given, str) and given == AUTO
-
-    def _check_auto(self, rounds: Rounds) -> None:
-        d, most = len(rounds.feature_names), whole.LOCAL_FEATURES if is_local(rounds) else whole.REMOTE_FEATURES
-        if self.search == "products" or d > most or not answers_gram(rounds):
-            raise ValueError(
-                "'auto' needs the whole covariance in one sum: the sites must allow it, search must not be 'products', "
-                f"and there may be at most {most} features (there are {d}). Give numbers instead."
-            )
-
-    def _selected(
-        self, rounds: Rounds, folded: FoldedFederation, moments: Moments, *, sparsity: bool
-    ) -> tuple[Selection, Array]:
-        """Ask for S, and apply every selection method to it."""
-        self._check_auto(rounds)
-        self._working = self._precision_for(rounds, moments)
-        s = whole.ask(rounds, moments.frame, self._working)
-        nothing = np.zeros((len(s), 1))
-        selection = select(
-            rounds,
-            s,
-            fold_sums(folded.asked, moments, nothing, scaled=self.scale, most=SELECTION_SIGHT),
-            moments,
-            n_components=None if self._auto("n_components") else self.n_components,
-            sparsity=sparsity,
-            orthogonal=self.orthogonal,
-            seed=self._deal(),
-        )
-        return selection, s
-
-    def _decided(self, selection: Selection) -> "ExactSPCA":
-        """Return the estimator with the numbers that were chosen."""
-        if selection.n_components == 0:
-            told = " ".join(selection.in_words())
-            raise InvalidData(f"{told} Give n_components to fit some all the same.")
-        settings = {**self.get_params(deep=False), "n_components": selection.n_components, "folds": self.folds or FOLDS}
-        if self._auto("n_nonzero"):
-            settings["n_nonzero"] = selection.n_nonzero
-        return ExactSPCA(**settings)
+            return selected(self, rounds, folded, self._moments(rounds), sparsity=True)[0]
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -593,70 +443,6 @@ class ExactSPCA(FederatedSparsePCA):
             )
         return state.moments
 
-    def _settings(self, feature_names: Sequence[str]) -> str:
-        """Return the settings that a solution depends on, as text."""
-        names = (
-            "n_components",
-            "variance_kept",
-            "n_nonzero",
-            "lam",
-            "orthogonal",
-            "scale",
-            "max_missing",
-            "missing",
-            "n_starts",
-            "precision",
-            "search",
-            "sample",
-            "tol",
-        )
-        chosen = {name: np.asarray(getattr(self, name)).tolist() for name in names}
-        return json.dumps({**chosen, "feature_names": list(feature_names)}, sort_keys=True)
-
-    def _solve(self, rounds: Rounds, moments: Moments, _: int, rng: np.random.Generator) -> Found:
-        return self._solve_on(rounds, moments, rng, Course())[0]
-
-    def _solve_on(
-        self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course
-    ) -> tuple[Found, Array | None]:
-        """Find the loadings: on the whole S if it is asked for (S is then returned too), else by products."""
-        if course.state is None and self._asks_gram(rounds):
-            return self._solve_whole(rounds, moments, rng, course)
-        return self._solve_by_products(rounds, moments, rng, course), None
-
-    def _solve_by_products(self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course) -> Found:
-        problem, settings, on_state = self._problem(), self._settings(rounds.feature_names), course.on_state
-        state = self._begin(moments, problem, rng) if course.state is None else course.state.loop
-        if (earlier := self._usable(course.earlier, moments)) is not None:
-            most = _directions(rounds, self.n_components) if self.sample is None else 0
-            state = loop.begin_at(state, earlier, most=most)
-            if self.sample is not None:  # the search was on the sample
-                state = replace(state, search_rounds=0)
-        state = loop.reopen(state, self.max_rounds)
-        save = None if on_state is None else lambda loop_state: on_state(ExactState(settings, moments, loop_state))
-        lam = self._penalty()
-        state = run(
-            rounds,
-            moments.frame,
-            problem,
-            state,
-            precision=self._working,
-            lam=lam,
-            on_state=save,
-            max_seconds=self._seconds,
-        )
-        self.state_ = ExactState(settings, moments, state)
-        w, product = loop.solution(state)
-        found = self._ordered(w, product)
-        dense = nystrom.captured(state.model, self.n_components)
-        self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / dense
-        self.certificate_ = state.incumbent.certificate if lam is not None and state.incumbent is not None else None
-        self._set_bound(
-            found, None, nystrom.at_most(state.model, self.n_components, moments.total), MODEL_ROUNDING * moments.total
-        )
-        self._conclude(state)
-        return found
-
     def _asks_gram(self, federation: Federation) -> bool:
         """Whether the whole covariance is to be asked for."""
         if self.sample is not None:
@@ -667,156 +453,6 @@ class ExactSPCA(FederatedSparsePCA):
         if self.lam is None and self.n_nonzero is None:
             most = min(most, whole.ELIMINATED // self.n_components)
         return len(federation.feature_names) <= most and answers_gram(federation)
-
-    def _solve_whole(
-        self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course
-    ) -> tuple[Found, Array]:
-        """Ask for S in one sum, then search on S."""
-        s = whole.ask(rounds, moments.frame, self._working)
-        return self._solve_given(s, rounds, moments, course, rng), s
-
-    def _solve_given(
-        self, s: Array, rounds: Rounds, moments: Moments, course: Course, rng: np.random.Generator | None = None
-    ) -> Found:
-        """Search on S, which the last round returned, and report that round."""
-        settings = self._settings(rounds.feature_names)
-        found, state = self._solve_known(s, moments, rng or self._generator(), self._usable(course.earlier, moments))
-        rounds.report(
-            objective=self._objective(found.w, found.captured, rounds.n_sites),
-            certificate=self.certificate_,
-            nonzeros=int(np.count_nonzero(found.w)),
-            upper_bound=self.upper_bound_,
-        )
-        self.state_ = ExactState(settings, moments, state)
-        if course.on_state is not None:
-            course.on_state(self.state_)
-        return found
-
-    def _solve_known(
-        self, s: Array, moments: Moments, rng: np.random.Generator, earlier: loop.Earlier | None = None
-    ) -> tuple[Found, loop.State]:
-        """Search on S, and set the attributes that only this method knows."""
-        problem = self._problem()
-        begun = self._begin(moments, problem, rng)
-        deadline = time.monotonic() + self._seconds
-        seconds = float(self.proof_seconds)
-        solved = whole.solve(s, problem, begun, seconds=seconds, deadline=deadline, earlier=earlier)
-        if self._rounded and solved.stopped is StopReason.PROVED:  # only of S as it was rounded
-            solved = replace(solved, stopped=StopReason.STATIONARY)
-        state = whole.known(s, problem, begun, solved)
-        found = self._ordered(*loop.solution(state))
-        self.certificate_ = None if self.lam is None else solved.certificate
-        self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / solved.dense
-        rounding = ROUNDING * math.sqrt(self.n_components) * moments.total
-        self._set_bound(found, solved.bound, solved.dense * (1.0 + 1e-9), rounding)
-        self._conclude(state)
-        return found, state
-
-    def _usable(self, earlier: loop.Earlier | None, moments: Moments) -> loop.Earlier | None:
-        """Return where an earlier fit ended, if it had as many components; refuse other features."""
-        if earlier is None:
-            return None
-        d = len(moments.mean)
-        if any(part.ndim != 2 or len(part) != d for part in earlier):
-            raise InvalidData(f"The earlier fit was to other features: these rows have {d}.")
-        return earlier if earlier.w.shape[1] == self.n_components else None
-
-    @property
-    def _seconds(self) -> float:
-        """How long a search may take."""
-        return math.inf if self.max_seconds is None else float(self.max_seconds)
-
-    @property
-    def _rounded(self) -> bool:
-        """Whether answers were in single precision."""
-        return self._working == "float32"
-
-    def _set_bound(self, found: Found, bound: float | None, dense: float, rounding: float) -> None:
-        """Set the upper bound (that of dense PCA if there is no other) and the gap.
-
-        In single precision, the variance of any loadings may be off by ``rounding``, and so may the bound.
-        """
-        lam = self._penalty()
-        reached = -penalised_objective(found.w, found.captured, lam)
-        least_penalty = 0.0 if lam is None else float(lam.sum())  # ‖w‖₁ ≥ 1 for every column
-        dense -= least_penalty
-        self.bound_is_dense_ = bound is None or dense < bound
-        self.upper_bound_ = max(dense if bound is None else min(bound, dense), reached)
-        if self._rounded:
-            self.upper_bound_ += 2.0 * rounding
-        self.optimality_gap_ = (self.upper_bound_ - reached) / abs(reached) if reached else 0.0
-
-    def _begin(self, moments: Moments, problem: Problem, rng: np.random.Generator) -> loop.State:
-        return loop.begin(
-            problem,
-            len(moments.mean),
-            self.n_components,
-            moments.total,
-            rng,
-            n_rotations=self.n_starts,
-            max_rounds=self.max_rounds,
-            rank_tol=RANK_TOL[self._working],
-        )
-
-    def _ordered(self, w: Array, product: Array) -> Found:
-        """Fix the signs of the loadings, and sort them by decreasing variance unless each has its own setting."""
-        captured = w.T @ product
-        own = not np.isscalar(self.lam if self.lam is not None else self.n_nonzero or 0)
-        order, signs = canonical_order(w, np.diag(captured), reorder=not own)
-        return Found(w[:, order] * signs + 0.0, captured[np.ix_(order, order)] * np.outer(signs, signs))
-
-    def _problem(self) -> Problem:
-        if self.lam is not None and self.n_nonzero is not None:
-            raise ValueError(
-                "The 'lam' and 'n_nonzero' parameters of ExactSPCA are two ways to ask for sparsity. Give only one."
-            )
-        lam = self._penalty()
-        if lam is not None:
-            return Penalised(lam, self.tol)
-        if self.n_nonzero is not None:
-            problem = Cardinality(self._counts(self.n_nonzero), self.orthogonal)
-            # a sample's weights are a little off, and a further pass puts them right
-            return problem if self.sample is None else replace(problem, tol=GAIN_AFTER_SAMPLE)
-        return VarianceKept(float(self.variance_kept))
-
-    def _penalty(self) -> Array | None:
-        if self.lam is None:
-            return None
-        lam = np.asarray(self.lam, dtype=np.float64)
-        if lam.ndim == 0:
-            return np.full(self.n_components, float(lam))
-        if lam.shape != (self.n_components,) or not (np.isfinite(lam).all() and (lam >= 0).all()):
-            raise ValueError(
-                f"The 'lam' parameter of ExactSPCA, as a sequence, must have a non-negative number for each of the "
-                f"{self.n_components} components. Got {self.lam!r} instead."
-            )
-        return lam
-
-    def _counts(self, n_nonzero: Any) -> tuple[int, ...]:
-        given = np.asarray(n_nonzero)
-        counts = np.full(self.n_components, given) if given.ndim == 0 else given
-        if counts.shape != (self.n_components,) or counts.dtype.kind not in "iu" or (counts < 1).any():
-            raise ValueError(
-                f"The 'n_nonzero' parameter of ExactSPCA must be an integer of at least 1, or one for each of the "
-                f"{self.n_components} components. Got {n_nonzero!r} instead."
-            )
-        return tuple(int(count) for count in counts)
-
-    def _conclude(self, state: loop.State) -> None:
-        self.stop_reason_ = state.stopped or StopReason.MAX_ROUNDS
-        if self.stop_reason_.success or self.stop_reason_ is StopReason.CALLBACK:
-            return
-        reached = (
-            "" if self.certificate_ is None else f" with a certificate of {self.certificate_:.1e} (tol={self.tol:g})"
-        )
-        warn_caller(
-            f"ExactSPCA stopped after {state.round} rounds{reached}: {self.stop_reason_.value}. "
-            "Try more rounds (max_rounds), more time (max_seconds), a larger tol, or precision='float64'.",
-            ConvergenceWarning,
-        )
-
-    def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
-        return penalised_objective(w, captured, self._penalty())
 
     def path(
         self,
@@ -869,55 +505,13 @@ class ExactSPCA(FederatedSparsePCA):
         name, grid = ("lam", list(lam)) if lam is not None else ("n_nonzero", list(n_nonzero or ()))
         if not grid:
             raise ValueError(f"The grid of {name!r} is empty.")
-        estimators = [self._with(name, setting) for setting in grid]
-        problems = [estimator._problem() for estimator in estimators]
-        first = estimators[0]
-        matrix = first._fit(federation)  # if S is known, all points are solved on it
-        for estimator in estimators:
-            estimator._working = first._working
-        for fitted in [key for key in vars(first) if key.endswith("_")]:
-            setattr(self, fitted, getattr(first, fitted))
-        moments, state = first.state_.moments, first.state_.loop
-        rounds = Rounds(federation, self.callbacks or (), first.history_)
-        certificate = np.nan if first.certificate_ is None else first.certificate_
-        points = [
-            PathPoint(*loop.solution(state), certificate, first.n_rounds_, first.stop_reason_),
-            *(
-                follow(
-                    rounds, moments.frame, state, problems[1:], max_rounds=rounds_per_point, precision=first._working
-                )
-                if matrix is None
-                else [estimator._known_point(matrix, moments) for estimator in estimators[1:]]
-            ),
-        ]
-        models = [
-            estimator._path_model(setting, moments.total, point)
-            for estimator, setting, point in zip(estimators, grid, points, strict=True)
-        ]
-        dense = nystrom.captured(state.model, self.n_components)
-        return SparsityPath(
-            tuple(models), dense / moments.total, round(moments.n_rows), len(moments.mean), len(rounds.history)
-        )
+        return fit_path(self, federation, name, grid, rounds_per_point=rounds_per_point)
 
-    def _with(self, name: str, setting: Any) -> "ExactSPCA":
-        settings = {**self.get_params(deep=False), "lam": None, "n_nonzero": None, name: setting}
-        return ExactSPCA(**settings)
+    def _with(self, **settings: Any) -> "ExactSPCA":
+        """Return an estimator that is not fitted, with some settings changed."""
+        return ExactSPCA(**{**self.get_params(deep=False), **settings})
 
-    def _known_point(self, s: Array, moments: Moments) -> PathPoint:
-        """Return a point of a path, solved on S without a round."""
-        _, state = self._solve_known(s, moments, self._generator())
-        certificate = np.nan if self.certificate_ is None else self.certificate_
-        return PathPoint(*loop.solution(state), certificate, 0, self.stop_reason_)
-
-    def _path_model(self, setting: Any, total: float, point: PathPoint) -> PathModel:
-        found = self._ordered(point.w, point.product)
-        ratio = -penalised_objective(found.w, found.captured, None) / total
-        return PathModel(
-            setting, found.w.T, int(np.count_nonzero(found.w)), ratio, float(point.certificate), point.rounds
-        )
-
-
-def _directions(federation: Federation, r: int) -> int:
-    """Return how many directions the first question of an update may ask: later ones ask some of them, and others."""
-    allowed = most_directions(federation)
-    return MOST_DIRECTIONS if allowed is None else min(MOST_DIRECTIONS, allowed - 3 * r - LATER_DIRECTIONS)
+    def _take_fit(self, other: "ExactSPCA") -> None:
+        """Take over what the fit of another estimator set."""
+        for name in [name for name in vars(other) if name.endswith("_")]:
+            setattr(self, name, getattr(other, name))

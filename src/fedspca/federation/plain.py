@@ -12,7 +12,8 @@ from fedspca.door.session import put_question
 from fedspca.federation.base import Aggregate, Array, add_terms
 from fedspca.federation.roster import Roster, RosterChanged
 from fedspca.letters.wire import Message
-from fedspca.site.queries import QUERIES, asked_directions
+from fedspca.site.answers.products import asked_directions
+from fedspca.site.queries import QUERIES
 from fedspca.site.question import Query, Terms
 
 SLACK = 1.01  # allows for rounding of the terms and of the joint mean

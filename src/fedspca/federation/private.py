@@ -14,156 +14,38 @@ for a fifth of the budget. All later releases are of the transformed rows.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.door.agreement import COLLUDING, Agreement, noise_among
-from fedspca.dp.accounting import Budget, Cost, epsilon_of
+from fedspca.door.agreement import Agreement, noise_among
+from fedspca.dp.accounting import Cost, epsilon_of
 from fedspca.dp.noise import unpacked
-from fedspca.dp.plan import (
-    BINS,
-    LENGTHS,
-    OFFSET,
-    length_edges,
-    mechanism_of,
-    per_feature,
-    seen_about,
-    value_edges,
-)
+from fedspca.dp.plan import OFFSET, length_edges, per_feature, seen_about, value_edges
 from fedspca.dp.quantiles import PRIVATE_MAPS, learnt_from
 from fedspca.federation.base import Aggregate, Around, Federation, FederationError
+from fedspca.federation.release_plan import GRID_BITS, Privacy, make_plan
+from fedspca.federation.released import (
+    Release,
+    ReleasedData,
+    about_mean,
+    release_in,
+    release_of,
+    row_count,
+    symmetric_model,
+)
 from fedspca.linalg.maps import Learnt
-from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, Frame
+from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import project_out
-from fedspca.site.queries import AVERAGED, QUERIES, random_directions
-from fedspca.site.question import DEAL, FOLDS, Query, Scalar, SiteData, State
+from fedspca.site.answers.products import random_directions
+from fedspca.site.queries import AVERAGED, QUERIES
+from fedspca.site.question import DEAL, FOLDS, Query, Scalar, State
 
 Array = NDArray[np.float64]
 
-FOR_LENGTHS = 0.05  # parts of the budget
-FOR_MOMENTS = 0.10
-FOR_COUNTS = 0.20
-GRID_BITS = 28  # one standard deviation is 2^GRID_BITS units of the grid
 QUANTILE = 0.5  # half of the rows keep their length; shorter rows need less noise
-
-
-@dataclass(frozen=True)
-class Privacy:
-    """The privacy promised to every row, and what is stated in advance, without looking at the rows.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The budget of the study, for adding or removing one row.
-    centre, scale : float or sequence of float, default=0 and 1
-        For each feature a typical value and a typical deviation from it, *stated* from public knowledge (reference
-        ranges, units, an earlier publication), never computed from these rows.
-    clip : float or None, default=None
-        The length C to which rows are shortened, once centred and scaled. None estimates the median length,
-        for five per cent of the budget. Shortening a row keeps its direction, and the noise grows with C².
-    mechanism : {"auto", "gram", "product"}
-        One release of the Gram matrix, or noised products.
-    rounds, columns : int
-        For products: the number of rounds, and the number of directions in each.
-    colluding : int, default=1
-        How many sites may reveal their noise to the coordinator without weakening the privacy of the other sites' rows.
-        At least one, since each site knows its own noise.
-    expected_rows : int or None
-        The approximate total number of rows, used only to predict the error.
-    """
-
-    epsilon: float
-    delta: float
-    centre: Any = 0.0
-    scale: Any = 1.0
-    clip: float | None = None
-    mechanism: Literal["auto", "gram", "product"] = "auto"
-    rounds: int = 4
-    columns: int = 12
-    colluding: int = COLLUDING
-    expected_rows: int | None = None
-
-    def __post_init__(self) -> None:
-        Budget(self.epsilon, self.delta)
-        if self.mechanism not in ("auto", "gram", "product"):
-            raise ValueError(f"The mechanism must be auto, gram or product. Got {self.mechanism!r} instead.")
-        if self.clip is not None and not 0 < self.clip < math.inf:
-            raise ValueError(f"The clip must be positive. Got {self.clip!r} instead.")
-        if self.rounds < 1 or self.columns < 1 or self.colluding < 0:
-            raise ValueError("rounds and columns must be at least 1, and colluding not negative.")
-
-    @classmethod
-    def from_mapping(cls, settings: Mapping[str, Any]) -> "Privacy":
-        """Return the privacy settings of an agreement."""
-        known = {about.name for about in fields(cls)}
-        if unknown := sorted(set(settings) - known):
-            raise ValueError(f"There is no setting {unknown[0]!r} of privacy; there are {', '.join(sorted(known))}.")
-        return cls(**settings)
-
-
-@dataclass(frozen=True)
-class ReleasePlan:
-    """What will be released, and with how much noise: known before any budget is spent.
-
-    Attributes
-    ----------
-    mechanism : {"gram", "product"}
-        Which of the two mechanisms.
-    multipliers : dict
-        The noise of each kind of release, in units of its sensitivity to one row.
-    releases : int
-        How many sums sites are asked for.
-    d : int
-        The number of features.
-    privacy : Privacy
-        What was promised.
-    excess : float
-        The factor by which the noise exceeds that of one trusted curator: √(sites/among).
-    folds : int
-        The number of folds by which the Gram matrix is released; 0 for one matrix of all rows.
-    """
-
-    mechanism: str
-    multipliers: dict[str, float]
-    releases: int
-    d: int
-    privacy: Privacy
-    excess: float = 1.0
-    folds: int = 0
-
-    @property
-    def relative_noise(self) -> float:
-        """Noise in a released direction w, orthogonal to w, in units of C²: ‖Ew‖/C²."""
-        column = self.excess * math.sqrt(max(self.folds, 1) * self.d) * self.multipliers[self.mechanism]
-        return column * (1 + OFFSET**2) / math.sqrt(2) if self.mechanism == "gram" else column
-
-    def cos2(self, rows: float, variance: float, clip: float) -> float:
-        """Predict cos² between a dense component and the truth, to first order, from noise alone.
-
-        ``variance`` is the component's variance minus the bulk of the other eigenvalues. Sparse loadings do better,
-        because noise outside their support is left out.
-        """
-        tangent = self.relative_noise * clip**2 / (rows * variance)
-        return 1.0 / (1.0 + tangent**2)
-
-    def __str__(self) -> str:
-        by_fold = f" by {self.folds} folds, each with noise of its own" if self.folds else ""
-        what = {"gram": f"one release of the Gram matrix{by_fold}", "product": f"{self.privacy.rounds} noised products"}
-        clip = math.sqrt(self.d) if self.privacy.clip is None else self.privacy.clip
-        about = f"clip about {clip:.3g}, to be found" if self.privacy.clip is None else f"clip {clip:.3g}"
-        noise = self.relative_noise * clip**2
-        counted = "counts of values, from which the transform is learnt, then " if "counts" in self.multipliers else ""
-        rows = self.privacy.expected_rows
-        needed = noise / math.sqrt(1 / 0.95 - 1)  # rows times the variance of a component that is found to cos² = .95
-        enough = f"{needed:.3g} over the number of rows" if rows is None else f"{needed / rows:.3g} ({rows} rows)"
-        return (
-            f"ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g} for each row, {about}: {counted}"
-            f"{what[self.mechanism]} of {self.d} features, noise of {noise:.3g} in each direction. A dense component "
-            f"is found to cos² = .95 if its variance is at least {enough}; sparse loadings need less."
-        )
 
 
 def under_agreement(
@@ -173,56 +55,6 @@ def under_agreement(
     privacy = Privacy.from_mapping(agreement.privacy or {})
     dealt = (agreement.folds, int(agreement.fit.get("seed") or 0))
     return PrivateFederation(federation, privacy, among=noise_among(agreement), notice=notice, dealt=dealt)
-
-
-def multiplier_of(budget: Budget, entries: int = 0) -> float:
-    """Return the noise multiplier at which one release of this many entries spends the whole budget (dp-accounting)."""
-    from dp_accounting import get_sigma_gaussian
-
-    # the part of δ that noise on integers costs; see fedspca.dp.noise.cost and fedspca.dp.accounting.epsilon_of
-    slack = (1 + math.exp(min(budget.epsilon, 700.0))) * entries / (20 * 4.0**GRID_BITS)
-    if slack > budget.delta / 2:
-        raise ValueError(
-            f"ε = {budget.epsilon:g} with {entries} numbers to release is more than can be accounted for at "
-            f"δ = {budget.delta:g}: take a smaller ε, or a larger δ."
-        )
-    return float(get_sigma_gaussian(budget.epsilon, (budget.delta - slack) * (1 - 1e-6)))
-
-
-def make_plan(privacy: Privacy, d: int, excess: float = 1.0, folds: int = 0, *, counts: bool = False) -> ReleasePlan:
-    """Choose the mechanism, and divide the budget: 1/z² adds up over releases. Folds need no more of it.
-
-    ``counts`` if values are counted first, to transform rows by quantiles.
-    """
-    mechanism = mechanism_of(privacy.mechanism, d)
-    check_folds(mechanism, folds)
-    products = 2 * d + 1 + privacy.rounds * d * min(privacy.columns, d)
-    entries = LENGTHS + BINS * d * counts
-    entries += max(folds, 1) * (d + 1) * (d + 2) // 2 if mechanism == "gram" else products
-    whole = multiplier_of(Budget(privacy.epsilon, privacy.delta), entries)
-    lengths = 0.0 if privacy.clip is not None else FOR_LENGTHS
-    moments = 0.0 if mechanism == "gram" else FOR_MOMENTS
-    first = FOR_COUNTS if counts else 0.0
-    times = 1 if mechanism == "gram" else privacy.rounds
-    rest = 1.0 - first - lengths - moments
-    parts = {"counts": first, "lengths": lengths, "moments": moments, mechanism: rest / times}
-    multipliers = {name: whole / math.sqrt(part) for name, part in parts.items() if part > 0}
-    return ReleasePlan(mechanism, multipliers, len(multipliers) - 1 + times, d, privacy, excess, folds)
-
-
-@dataclass(frozen=True)
-class Release:
-    """What was released: the number of rows, their mean, and their second moments about it, in the stated units."""
-
-    rows: float
-    mean: Array
-    trace: float
-    vectors: Array  # S = VΛVᵀ without its negative part, which is only noise
-    values: Array
-
-    def product(self, x: Array) -> Array:
-        """S times x."""
-        return np.asarray(self.vectors @ (self.values[:, None] * (self.vectors.T @ x)))
 
 
 class PrivateFederation(Around):
@@ -386,12 +218,12 @@ class PrivateFederation(Around):
         dealt = {FOLDS: self._dealt[0], DEAL: self._dealt[1]} if self._dealt[0] else {}
         answer = self._ask("private_gram", multiplier, squares, {}, clip=clip, offset=offset, **dealt)
         grams = np.array([unpacked(vector) for vector in np.atleast_2d(answer)])
-        rows = np.array([_rows(gram[-1, -1] / offset**2) for gram in grams])
-        whole = _about_mean(grams.sum(axis=0), float(rows.sum()), offset)
-        release = _release(float(rows.sum()), *whole)
+        rows = np.array([row_count(gram[-1, -1] / offset**2) for gram in grams])
+        whole = about_mean(grams.sum(axis=0), float(rows.sum()), offset)
+        release = release_of(float(rows.sum()), *whole)
         if self.plan.folds:  # what was left out as noise is left out of each fold alike, so that the folds still add up
             left_out = (release.product(np.eye(len(whole[0]))) - whole[1]) / self.plan.folds
-            about = [_about_mean(gram, n, offset) for gram, n in zip(grams, rows, strict=True)]
+            about = [about_mean(gram, n, offset) for gram, n in zip(grams, rows, strict=True)]
             self._folds = tuple(
                 Release(float(n), mean, float(np.trace(s)), *np.linalg.eigh(s + left_out)[::-1])
                 for n, (mean, s) in zip(rows, about, strict=True)
@@ -404,7 +236,7 @@ class PrivateFederation(Around):
         multiplier = self.plan.multipliers["moments"]
         squares = clip**2 + offset**2
         moments = self._ask("private_moments", multiplier, squares, {}, clip=clip, offset=offset)
-        rows = _rows(moments[-1] / offset**2)
+        rows = row_count(moments[-1] / offset**2)
         mean = moments[d : 2 * d] / (math.sqrt(2) * offset * rows)
         trace = float(moments[:d].sum()) - rows * float(mean @ mean)
         block = np.linalg.qr(random_directions(0, (d, min(self.privacy.columns, d))))[0]
@@ -414,7 +246,7 @@ class PrivateFederation(Around):
             product = raw - rows * np.outer(mean, mean @ block)
             if number < self.privacy.rounds - 1:
                 block = np.linalg.qr(product)[0]
-        return _released(rows, mean, trace, *_symmetric_model(block, product))
+        return release_in(rows, mean, trace, *symmetric_model(block, product))
 
     # -- answering ----------------------------------------------------------------------------------------------------
 
@@ -438,13 +270,13 @@ class PrivateFederation(Around):
             shift = (mean - query.arrays["mean"]) / self.scale
             total = release.trace + release.rows * float(shift @ shift)
             return {"offsets": release.rows * self.scale * shift, "squares": self.scale**2 * total / d}
-        seen = _ReleasedData(release, mean, self.scale)
+        seen = ReleasedData(release, mean, self.scale)
         if query.name == "row_errors":
             return self._row_errors(release, seen, query)
         self._state, terms = QUERIES[query.name].answer(seen, self._state, query)
         return {name: np.asarray(value, np.float64) for name, value in terms.items()}
 
-    def _row_errors(self, release: Release, seen: "_ReleasedData", query: Query) -> dict[str, Array]:
+    def _row_errors(self, release: Release, seen: ReleasedData, query: Query) -> dict[str, Array]:
         """Σe and Σe² of squared reconstruction errors as expected for Gaussian rows with the released covariance."""
         frame = Frame(query.arrays["mean"], query.arrays["scale"], query.arrays["removed"])
         root = project_out(query.arrays["directions"], seen.gram_in(frame).root())
@@ -452,88 +284,3 @@ class PrivateFederation(Around):
         total = float(np.trace(inner))
         spread = 2.0 * float(np.vdot(inner, inner)) / release.rows
         return {"errors": np.array(total), "squares": np.array(spread + total**2 / release.rows)}
-
-
-class _ReleasedData(SiteData):
-    """A release in place of a site's data, so that the questions' own functions can use it."""
-
-    def __init__(self, release: Release, mean: Array, scale: Array) -> None:
-        super().__init__("released", np.zeros((0, len(mean))))  # there are no rows to look at
-        self._release, self._mean, self._scale = release, mean, scale
-
-    def seen_in(self, frame: Frame, expected: int | None = None) -> DeflatedRows:
-        """Return the released matrix in this frame, as an operator in place of rows."""
-        return DeflatedRows(self.gram_in(frame), frame.removed)
-
-    def gram_in(self, frame: Frame) -> "_ReleasedGram":
-        """Return the released second moments about the frame's mean and in its units."""
-        return _ReleasedGram(self._release, (self._mean - frame.mean) / frame.scale, self._scale / frame.scale)
-
-
-@dataclass(frozen=True)
-class _ReleasedGram:
-    """D(S + n δδᵀ)D: the released second moments, about another mean and in other units."""
-
-    release: Release
-    shift: Array
-    ratio: Array
-
-    @property
-    def n_features(self) -> int:
-        return len(self.shift)
-
-    def gram_product(self, x: Array, expected: int = COLUMNS_OF_A_FIT) -> Array:
-        inner = self.release.product(self.ratio[:, None] * x)
-        return np.asarray(self.ratio[:, None] * inner + self.release.rows * np.outer(self.shift, self.shift @ x))
-
-    def gram_matrix(self) -> Array:
-        return self.gram_product(np.eye(self.n_features))
-
-    def root(self) -> Array:
-        """Return a square root of this matrix: this matrix is its product with its own transpose."""
-        scaled = self.ratio[:, None] * (self.release.vectors * np.sqrt(self.release.values))
-        return np.hstack([scaled, math.sqrt(self.release.rows) * self.shift[:, None]])
-
-
-def _symmetric_model(block: Array, product: Array) -> tuple[Array, Array]:
-    """Return the leading eigenvectors and eigenvalues of the smallest symmetric M with MQ = Y, up to Y's asymmetry."""
-    inner = block.T @ product
-    outside = product - block @ inner
-    basis, factor = np.linalg.qr(outside - block @ (block.T @ outside))
-    core = np.block([[(inner + inner.T) / 2, factor.T], [factor, np.zeros_like(factor)]])
-    values, vectors = np.linalg.eigh(core)
-    leading = slice(-block.shape[1], None)
-    return np.hstack([block, basis]) @ vectors[:, leading], values[leading]
-
-
-def check_folds(mechanism: str, folds: int) -> None:
-    """Raise ValueError if a mechanism cannot release by fold."""
-    if folds and mechanism != "gram":
-        raise ValueError(
-            "A private study releases noised products for so many features, or because mechanism is 'product', and "
-            "these are not released by fold. Leave folds out, or have at most 4096 features and mechanism = 'gram'."
-        )
-
-
-def _about_mean(gram: Array, rows: float, offset: float) -> tuple[Array, Array]:
-    """Return the mean, and the second moments about it, that a released matrix contains."""
-    mean = gram[:-1, -1] / (offset * rows)
-    return mean, gram[:-1, :-1] - rows * np.outer(mean, mean)
-
-
-def _release(rows: float, mean: Array, s: Array) -> Release:
-    values, vectors = np.linalg.eigh(s)
-    return _released(rows, mean, float(np.trace(s)), vectors, values)
-
-
-def _released(rows: float, mean: Array, trace: float, vectors: Array, values: Array) -> Release:
-    kept = values > 0
-    if not kept.any() or trace <= 0:
-        raise FederationError(
-            "The noise is larger than all that there is to see: there are too few rows for this budget and clip."
-        )
-    return Release(rows, mean, trace, vectors[:, kept], values[kept])
-
-
-def _rows(noised: float) -> float:
-    return float(max(2, round(noised)))

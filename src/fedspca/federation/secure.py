@@ -300,7 +300,7 @@ def secure_federation(
     on_dropout : {"wait", "continue", "abort"}
         What happens when a site is lost.
     privacy : mapping, optional
-        The settings of differential privacy; see :class:`~fedspca.federation.private.Privacy`.
+        The settings of differential privacy; see :class:`~fedspca.federation.release_plan.Privacy`.
     consensus : bool
         Whether sites answer consensus steps. Their sums can reveal something about single sites, so between
         institutions the owners must approve them.

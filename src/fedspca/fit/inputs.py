@@ -20,9 +20,9 @@ from fedspca.data.units import unlike_sites
 from fedspca.data.urls import safe_url, source_name
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.fit.settings import FitSettings, SolverSettings
-from fedspca.linalg.operators import Rows
 from fedspca.linalg.packed import PackedRows
 from fedspca.linalg.profile import Profile
+from fedspca.linalg.row_blocks import Rows
 from fedspca.site import Policy, Site
 from fedspca.site.errors import InvalidData
 from fedspca.site.preparation import Design, Preparation, is_missing, level_text

@@ -24,8 +24,9 @@ from fedspca.fit.inputs import Inputs, make_sites, open_inputs, read_covariance
 from fedspca.fit.obstacles import too_small
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import fit_from, make_estimator
-from fedspca.linalg.operators import column_sums
-from fedspca.model import SparsePCAModel, plain_round
+from fedspca.linalg.feature_sums import column_sums
+from fedspca.model import SparsePCAModel
+from fedspca.model.estimator import plain_round
 from fedspca.site import Site
 from fedspca.site.preparation import unusual
 from fedspca.solvers.exact.loop import Earlier

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA
 from fedspca.estimators.base import Array, FederatedSparsePCA
-from fedspca.estimators.exact import Course
+from fedspca.estimators.exact_solving import Course
 from fedspca.estimators.paper import paper_settings
 from fedspca.federation import Federation
 from fedspca.fit.settings import AUTO, CONSENSUS, WORKERS, SolverSettings

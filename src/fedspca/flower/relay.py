@@ -37,6 +37,8 @@ class RelayError(RuntimeError):
 class Relay:
     """The guard's door: a server on a Unix socket that gives one letter at a time to ``handle``.
 
+    It serves in threads of its own, from when it is made until its ``stop()``.
+
     Parameters
     ----------
     handle : callable
@@ -59,6 +61,7 @@ class Relay:
         handle: Callable[[bytes], bytes],
         socket_path: Path,
         max_bytes: int = MAX_BYTES,
+        *,
         timeout: float = 60.0,
         mode: int = 0o600,
         reported: Callable[[str], object] = log.warning,
@@ -140,19 +143,6 @@ class Relay:
         if len(answer) > self._max_bytes:
             raise RelayError(f"the guard's answer has {len(answer)} bytes; at most {self._max_bytes} may leave")
         return answer
-
-
-def serve(
-    handle: Callable[[bytes], bytes],
-    socket_path: Path,
-    max_bytes: int = MAX_BYTES,
-    *,
-    timeout: float = 60.0,
-    mode: int = 0o600,
-    reported: Callable[[str], object] = log.warning,
-) -> Relay:
-    """Start a :class:`Relay`; it serves in threads of its own until its ``stop()``."""
-    return Relay(handle, socket_path, max_bytes, timeout, mode, reported)
 
 
 def forward(socket_path: str | Path, letter: bytes, max_bytes: int = MAX_BYTES, timeout: float = 3600.0) -> bytes:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import BLOCK_BYTES, AnyRows, Sums, dense_parts, total
+from fedspca.linalg.row_blocks import BLOCK_BYTES, AnyRows, Sums, dense_parts, total
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import Labels, RemoteRows, Rows, Sums, dense_parts, row_blocks
+from fedspca.linalg.row_blocks import Labels, RemoteRows, Rows, Sums, dense_parts, row_blocks
 
 Array = NDArray[np.float64]
 

@@ -3,17 +3,13 @@
 With raw rows X (n × d, dense or CSR), mean μ, scale s and removed directions Z, the matrix of the paper is
 A = (X − 1μᵀ) diag(1/s) (I − ZZᵀ). If there are covariates, the part of X − 1μᵀ that they explain is subtracted; if
 there are weights, a row of weight w counts w times (:mod:`fedspca.linalg.beside`). X is neither changed nor moved.
-Every result is a sum over blocks of rows, in double precision. The blocks are visited in turn, or on the cluster that
-stores them.
+Every result is a sum over blocks of rows (:mod:`fedspca.linalg.row_blocks`).
 """
 
 import math
-import mmap
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast
+from typing import Any, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -23,112 +19,31 @@ from scipy.linalg import blas
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
 from fedspca.linalg.beside import NOTHING, Adjustment, Beside, Reference
+from fedspca.linalg.feature_sums import deviations_from
+from fedspca.linalg.row_blocks import (
+    BLOCK_BYTES,
+    BLOCK_ROWS,
+    COPY_BYTES,
+    AnyRows,
+    RemoteRows,
+    Sums,
+    dense_parts,
+    dense_parts_beside,
+    filled,
+    is_dense,
+    total,
+)
 from fedspca.linalg.stiefel import project_out
 
 Array = NDArray[np.float64]
-Rows: TypeAlias = NDArray[np.floating] | sp.csr_array | sp.csr_matrix
-Sums: TypeAlias = tuple[Array, ...]
-Labels: TypeAlias = NDArray[np.int16]
-P = ParamSpec("P")
 
-BLOCK_BYTES = 2 << 20  # size of a block in double precision, so that it stays in the cache for the next operation
-BLOCK_ROWS = 256  # rows of a block in a product: each block updates all of AᵀAx, and fewer rows would not pay for it
 NARROW = 5  # a product with at most this many columns is computed column by column
 NARROW_ROWS = 16  # rows of a block in such a product: here it matters more that the block stays in the cache
 CSR_ROWS = 1 << 16  # rows of a block in a product with sparse rows, which have few values each
-COPY_BYTES = 64 << 20  # the largest size of a block that has to be converted
 COLUMNS_OF_A_FIT = 100  # ExactSPCA multiplies about this many columns in one fit
 COLUMNS_OF_CONSENSUS = 1000  # the same for consensus ADMM, with its hundreds of rounds
 CACHE_BYTES = 32 << 20  # rows that take more than this are read from memory at every pass
 GRAM_MAX_FEATURES = 4096  # a Gram matrix of this many features takes 128 MB
-
-
-class RemoteRows(ABC):
-    """Rows that are no array here: on a cluster, or packed. The function to be summed goes there; sums come back."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    dense: bool
-    in_order: bool = False  # whether parts are visited one after another, as covariates and weights need it
-
-    @abstractmethod
-    def total(self, of: Callable[[Rows], Sums]) -> Sums:
-        """Σ of(part) over the parts in which the rows are stored."""
-
-    @abstractmethod
-    def labelled_total(self, of: Callable[[Rows, Labels], Sums], labels: Labels) -> Sums:
-        """Σ of(part, labels of its rows) over the parts, where every row has a label."""
-
-
-AnyRows: TypeAlias = Rows | RemoteRows
-
-
-def total(rows: AnyRows, of: Callable[[Any], Sums], fill: Array | None = None, *, least: int = 1) -> Sums:
-    """Σ of(block) over blocks of the rows, wherever these are; see :func:`row_blocks` for the blocks."""
-    if isinstance(rows, RemoteRows):
-        return rows.total(partial(total, of=of, fill=fill, least=least))
-    sums: Sums | None = None
-    for block in row_blocks(rows, fill, least=least):
-        terms = of(block)
-        if sums is None:
-            sums = terms
-        else:
-            for whole, term in zip(sums, terms, strict=True):
-                np.add(whole, term, out=whole)
-    return of(rows) if sums is None else sums  # a part of a table may have no rows
-
-
-def summed_anywhere(sum_over: Callable[Concatenate[Rows, P], Array]) -> Callable[Concatenate[AnyRows, P], Array]:
-    """Extend a sum over local rows to rows stored anywhere: it is computed part by part, where the rows are."""
-
-    @wraps(sum_over)
-    def anywhere(rows: AnyRows, *args: P.args, **kwargs: P.kwargs) -> Array:
-        if isinstance(rows, RemoteRows):
-            return rows.total(lambda part: (sum_over(part, *args, **kwargs),))[0]
-        return sum_over(rows, *args, **kwargs)
-
-    return cast(Callable[Concatenate[AnyRows, P], Array], anywhere)  # wraps() declares the type of the wrapped function
-
-
-def row_blocks(rows: Rows, fill: Array | None = None, *, least: int = 1) -> Iterator[Rows]:
-    """Split the rows into consecutive blocks, dense ones in double precision, that fit the cache.
-
-    If ``fill`` is given, it replaces missing values (NaN), feature by feature. A block has at least ``least`` rows,
-    even if they do not fit the cache, unless they would have to be copied and are very large.
-    """
-    n, d = rows.shape
-    dense = isinstance(rows, np.ndarray)
-    per_row = max(1, 8 * d if isinstance(rows, np.ndarray) else 16 * (rows.nnz // max(n, 1)))
-    if dense and (rows.dtype != np.float64 or fill is not None):
-        least = min(least, COPY_BYTES // per_row)
-    step = max(1, BLOCK_BYTES // per_row, least)
-    for start in range(0, n, step):
-        block = rows[start : start + step] if step < n else rows
-        block = block.astype(np.float64, copy=False)
-        yield block if fill is None else filled(block, fill)
-        forget_mapped(rows)
-
-
-def filled(block: Any, fill: Array) -> Any:
-    """Return the rows with each missing value replaced by its feature's fill."""
-    if isinstance(block, np.ndarray):
-        return np.where(np.isnan(block), fill, block)
-    values = np.where(np.isnan(block.data), fill[block.indices], block.data)
-    return type(block)((values, block.indices, block.indptr), shape=block.shape)
-
-
-def forget_mapped(rows: Any) -> None:
-    """Give back the pages of a mapped file, so that one larger than memory is never resident as a whole.
-
-    This is done for read-only maps only: a private map would lose what was written to it.
-    """
-    for array in (rows,) if isinstance(rows, np.ndarray) else (rows.data, rows.indices):
-        owner: Any = array
-        while isinstance(owner, np.ndarray) and not isinstance(owner.base, mmap.mmap):
-            owner = owner.base
-        if isinstance(owner, np.memmap) and owner.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
-            mapped: Any = owner.base
-            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def thin_product(block: Any, x: Array) -> Array:
@@ -155,91 +70,6 @@ def small_gram_product(a: Array, x: Array) -> Array:
         return np.asarray(a.T @ (a @ x))
     columns = np.ascontiguousarray(x.T)
     return np.ascontiguousarray(np.array([(a @ column) @ a for column in columns]).T)
-
-
-def column_sums(rows: AnyRows, *, missing: bool = False, beside: Beside = NOTHING) -> Array:
-    """Σ x by column, in double precision. Missing values, if there may be any, add nothing."""
-
-    def of(block: Any, part: Beside) -> Sums:
-        return (np.asarray(block.sum(axis=0) if part.weights is None else part.weights @ block).ravel(),)
-
-    return total(rows, beside.along(of), np.zeros(rows.shape[1]) if missing else None)[0]
-
-
-def missing_counts(rows: AnyRows, beside: Beside = NOTHING) -> Array:
-    """Missing values (NaN) by column."""
-    return total(rows, beside.along(lambda block, part: (column_counts(block, np.isnan, part),)))[0]
-
-
-def column_counts(block: Any, which: Callable[[Any], NDArray[np.bool_]], part: Beside = NOTHING) -> Array:
-    """How many of the values stored in each column satisfy the condition ``which``."""
-    if isinstance(block, np.ndarray):
-        found = which(block)
-        return np.asarray(found.sum(axis=0) if part.weights is None else part.weights @ found, dtype=np.float64)
-    found = which(block.data)
-    weights = None if part.weights is None else _stored_weights(block, part)[found]
-    return np.bincount(block.indices[found], weights, minlength=block.shape[1]).astype(np.float64)
-
-
-def deviations_from(
-    rows: AnyRows,
-    mean: Array,
-    *,
-    missing: bool = False,
-    beside: Beside = NOTHING,
-    adjustment: Adjustment | None = None,
-) -> tuple[Array, Array]:
-    """Σ(x − μ) and Σ(x − μ)² by column. The mean is subtracted first: Σx² − nμ² loses digits if means are large.
-
-    With an adjustment, the part of x − μ that covariates explain is subtracted too.
-    """
-
-    def of(block: Any, part: Beside) -> Sums:
-        if isinstance(block, np.ndarray) or adjustment is not None:
-            return _dense_deviations(block, mean, part, adjustment)
-        stored = block.data - mean[block.indices]
-        weights = _stored_weights(block, part)
-        zeros = part.ones(block.shape[0]).sum() - np.bincount(block.indices, weights, minlength=len(mean))
-        sums = (
-            np.bincount(block.indices, weights=weights * power, minlength=len(mean)) for power in (stored, stored**2)
-        )
-        offsets, squares = sums
-        return offsets - zeros * mean, squares + zeros * mean**2
-
-    offsets, squares = total(rows, beside.along(of), mean if missing else None)
-    return offsets, squares
-
-
-def _stored_weights(block: Any, part: Beside) -> Array:
-    """Return the weight of the row of each value that a sparse block stores."""
-    return np.repeat(part.ones(block.shape[0]), np.diff(block.indptr))
-
-
-def _dense_deviations(block: Any, mean: Array, part: Beside, adjustment: Adjustment | None) -> Sums:
-    offsets, squares = np.zeros(len(mean)), np.zeros(len(mean))
-    for dense, here in dense_parts_beside(block, part):
-        centred = dense - mean
-        centred -= here.explained(adjustment)
-        weighted = here.weighted(centred)
-        offsets += weighted.sum(axis=0)
-        squares += np.einsum("ij,ij->j", weighted, centred)
-    return offsets, squares
-
-
-def covariate_products(
-    rows: AnyRows, mean: Array, about: Array, *, missing: bool, beside: Beside
-) -> tuple[Array, Array]:
-    """(C − γ)ᵀ(C − γ) and (C − γ)ᵀ(X − μ): all that a regression of the features on the covariates needs."""
-
-    def of(block: Any, part: Beside) -> Sums:
-        centred = part.about(Adjustment(about, np.zeros((len(about), 0))))
-        weighted = part.weighted(centred)
-        if isinstance(block, np.ndarray):
-            return weighted.T @ centred, weighted.T @ (block - mean)
-        return weighted.T @ centred, np.asarray(block.T @ weighted).T - np.outer(weighted.sum(axis=0), mean)
-
-    inner, cross = total(rows, beside.along(of), mean if missing else None, least=BLOCK_ROWS)
-    return inner, cross
 
 
 @dataclass(frozen=True)
@@ -326,7 +156,7 @@ class StandardisedRows:
             scores = part.weighted(scores)
             return thin_product(block.T, scores), scores.sum(axis=0), about.T @ scores
 
-        least = CSR_ROWS if not _dense(self.rows) else BLOCK_ROWS if x.shape[1] > NARROW else NARROW_ROWS
+        least = CSR_ROWS if not is_dense(self.rows) else BLOCK_ROWS if x.shape[1] > NARROW else NARROW_ROWS
         product, score_sums, *explained = total(self.rows, along(of), self._fill, least=least)
         # in place: with many features, a copy of the product would be as large as the model
         transposed = blas.dger(-1.0, score_sums, self.mean, a=np.ascontiguousarray(product).T, overwrite_a=1)
@@ -374,7 +204,7 @@ class StandardisedRows:
         restarts returns the same bits. CSR rows are never made dense, and with many features the Gram matrix never
         pays.
         """
-        if not _dense(self.rows):
+        if not is_dense(self.rows):
             return False
         n, d = self.rows.shape
         worth = (6 if 8 * n * d > CACHE_BYTES else 4) * columns
@@ -397,7 +227,7 @@ class StandardisedRows:
 
     def gram_matrix(self) -> Array:
         """AᵀA itself, d × d, in one pass over the rows. Sparse rows stay sparse."""
-        return self._gram_matrix() if _dense(self.rows) else self._sparse_gram_matrix()
+        return self._gram_matrix() if is_dense(self.rows) else self._sparse_gram_matrix()
 
     def _gram_matrix(self) -> Array:
         if self._gram is None:
@@ -464,32 +294,6 @@ class StandardisedRows:
         gram /= self.scale[:, None]
         gram /= self.scale
         return np.asarray(gram)
-
-
-def _dense(rows: AnyRows) -> bool:
-    return rows.dense if isinstance(rows, RemoteRows) else isinstance(rows, np.ndarray)
-
-
-def dense_parts(block: Any) -> Iterator[Array]:
-    """Yield a block of rows as dense arrays, a few rows at a time.
-
-    Many sparse rows would take much memory as dense ones.
-    """
-    if isinstance(block, np.ndarray):
-        yield block
-        return
-    step = max(1, BLOCK_BYTES // (8 * block.shape[1]))
-    for start in range(0, max(block.shape[0], 1), step):
-        yield block[start : start + step].toarray()
-
-
-def dense_parts_beside(block: Any, part: Beside) -> Iterator[tuple[Array, Beside]]:
-    """Yield a block of rows as dense arrays, with their covariates and weights."""
-    start = 0
-    for dense in dense_parts(block):
-        stop = start + dense.shape[0]
-        yield dense, part.part(start, stop)
-        start = stop
 
 
 class GramOperator(Protocol):

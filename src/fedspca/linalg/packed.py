@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import Labels, RemoteRows, Rows, Sums, forget_mapped
+from fedspca.linalg.row_blocks import Labels, RemoteRows, Rows, Sums, forget_mapped
 
 Bytes = NDArray[np.uint8]
 

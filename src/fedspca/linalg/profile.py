@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import AnyRows, column_sums, deviations_from, missing_counts
+from fedspca.linalg.feature_sums import column_sums, deviations_from, missing_counts
+from fedspca.linalg.row_blocks import AnyRows
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, StandardisedRows, forget_mapped
+from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, StandardisedRows
+from fedspca.linalg.row_blocks import forget_mapped
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]

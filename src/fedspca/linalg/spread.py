@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.operators import BLOCK_BYTES, forget_mapped
+from fedspca.linalg.row_blocks import BLOCK_BYTES, forget_mapped
 
 Array = NDArray[np.float64]
 

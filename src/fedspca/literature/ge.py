@@ -17,7 +17,8 @@ from fedspca.dp.accounting import Budget
 from fedspca.dp.ledger import Ledger
 from fedspca.dp.plan import OFFSET
 from fedspca.federation import Aggregate, Federation, FederationError, LocalFederation
-from fedspca.federation.private import Privacy, PrivateFederation
+from fedspca.federation.private import PrivateFederation
+from fedspca.federation.release_plan import Privacy
 from fedspca.literature.base import Covariance
 from fedspca.literature.mackey import Deflation
 from fedspca.literature.truncated_power import TruncatedPower

@@ -17,8 +17,9 @@ from sklearn.utils._param_validation import Interval
 from fedspca.dp.accounting import Budget
 from fedspca.dp.ledger import Ledger
 from fedspca.federation import Federation, FederationError, LocalFederation
-from fedspca.federation.private import Privacy, PrivateFederation
-from fedspca.linalg.operators import RemoteRows, dense_parts, row_blocks
+from fedspca.federation.private import PrivateFederation
+from fedspca.federation.release_plan import Privacy
+from fedspca.linalg.row_blocks import RemoteRows, dense_parts, row_blocks
 from fedspca.literature.base import Covariance, Literature
 from fedspca.site import InvalidData, Site
 from fedspca.solvers.rounds import Round

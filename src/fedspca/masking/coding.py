@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from fedspca.masking.fixed_point import WIDE, Coding
-from fedspca.site.queries import PRIVATE, QUERIES, asked_directions
+from fedspca.site.answers.products import asked_directions
+from fedspca.site.queries import PRIVATE, QUERIES
 from fedspca.site.question import Query
 
 BOUNDED = frozenset(

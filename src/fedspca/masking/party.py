@@ -12,14 +12,15 @@ message of its own); ``unmask`` (who answered). The keys and seeds of masks are 
 of a site reveals nothing about its earlier answers.
 
 Each sealed letter also carries a part of the key for the tags of the round. All sites of the round know this key, and
-the coordinator does not. So the sites can detect an altered sum: see :mod:`fedspca.masking.tags`.
+the coordinator does not. So the sites can detect an altered sum: see :mod:`fedspca.masking.tags` and
+:mod:`fedspca.masking.returned`.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +33,11 @@ from fedspca.masking.fixed_point import (
     Segment,
     Words,
     add_into,
-    decode_terms,
     encode_terms,
     layout,
-    segments_of,
 )
 from fedspca.masking.graph import chosen
-from fedspca.masking.messages import KEYS, MASKED, PREVIOUS, SHARES, SUMMED, UNMASK
+from fedspca.masking.messages import KEYS, MASKED, SHARES, UNMASK
 from fedspca.masking.secret_sharing import (
     KEY,
     SEALED,
@@ -53,7 +52,7 @@ from fedspca.masking.secret_sharing import (
     unseal,
 )
 from fedspca.masking.shamir import shares_of
-from fedspca.masking.tags import fits, stamp
+from fedspca.masking.tags import stamp
 from fedspca.site.errors import InvalidQuery, SiteRefusal
 from fedspca.site.queries import PRIVATE, QUERIES
 from fedspca.site.question import Query, Terms, query_hash
@@ -367,67 +366,6 @@ def unmask(
     reply = Message(UNMASK, {}, {"shares": np.frombuffer(b"".join(told), np.uint8).reshape(-1, SEED)})
     state = MaskingState(state.seed, state.peers, state.ready, {**held, "told": survivors, "shares": {}})
     return state, {**asked, **dict.fromkeys(keys, group)}, reply
-
-
-# -- the sum comes back ------------------------------------------------------------------------------------------------
-
-
-class AlteredSum(SiteRefusal):
-    """The coordinator did not return the sum of what the sites sent."""
-
-
-class Returned(NamedTuple):
-    """A sum that came back with the tag of its sites: round, its question's name and hash, who is in it, the sum."""
-
-    round: int
-    query: str
-    question: str
-    sites: tuple[str, ...]
-    segments: list[Segment]
-    vector: Words
-
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return the numbers that the sum stands for, as the coordinator decodes them."""
-        return decode_terms(self.vector, self.segments)
-
-
-def take_sum(party: Party, state: MaskingState, message: Message) -> tuple[MaskingState, Returned | None]:
-    """Return the sum that a message brings back, if its tag is valid; None if no sum is due or the round has none.
-
-    A round has no sum if numbers did not fit, or if this site did not help to unmask it. Every other sum must come back
-    before the site continues.
-    """
-    held = state.held
-    if not held.get("due"):
-        return state, None
-    if message.fields.get(PREVIOUS) != held["round"]:
-        if held["told"] is None:
-            return replace(state, held={**held, "due": False}), None
-        raise AlteredSum(party.name, message.kind, f"the sum of round {held['round']} was not returned to the sites.")
-    segments = segments_of(held["form"])
-    sites, vector = names_in(party, message, SUMMED), message.arrays.get(PREVIOUS)
-    if vector is None or vector.dtype != np.uint64 or vector.shape != (segments[-1].stop,):
-        raise AlteredSum(party.name, message.kind, f"the sum of round {held['round']} has another form than was sent.")
-    state = replace(state, held={**held, "due": False})
-    if vector[-1]:  # some site's numbers did not fit, so the sum is meaningless
-        return state, None
-    key = bytes.fromhex(held["key of tags"])
-    offsets = held.get("offsets", sites)  # among neighbours one site adds an offset for all
-    allowed = set(sites) <= set(held["present"]) if offsets is sites else sites == held["present"]
-    if not allowed or not fits(vector, segments, key, offsets):
-        reason = (
-            f"the sum that the coordinator returned is not the sum of what the sites sent (round {held['round']}, "
-            f"{held['name']!r}). Nothing more is answered in this run."
-        )
-        raise AlteredSum(party.name, message.kind, reason)
-    return state, Returned(held["round"], held["name"], held["question"], tuple(sites), segments, vector.copy())
-
-
-def transcript(before: bytes, number: int, question: str, sites: Sequence[str], vector: Words) -> bytes:
-    """Return the digest of a round's question and sum, and of all rounds before it."""
-    digest = hashlib.sha256(before + json.dumps([number, question, list(sites)]).encode())
-    digest.update(vector.astype("<u8", copy=False).tobytes())
-    return digest.digest()
 
 
 # -- reading messages --------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from fedspca.model import SparsePCAModel, certainty_in_words, feature_certainty
+from fedspca.model import SparsePCAModel
+from fedspca.model.words import certainty_in_words, feature_certainty
 from fedspca.plots.certainty import plot_chance, plot_scores
 from fedspca.plots.theme import PAGE
 from fedspca.report.markup import Markup, tag

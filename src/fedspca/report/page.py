@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from fedspca._version import __version__
 from fedspca.files import new_file, spreadsheet_safe
-from fedspca.model import DAMAGED, InvalidModel, SparsePCAModel
+from fedspca.model import InvalidModel, SparsePCAModel
+from fedspca.model.folder import DAMAGED
 from fedspca.report import methods, record, sections, words
 from fedspca.report.certainty import certainty
 from fedspca.report.markup import Markup, join, tag, void, with_code

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.model import SparsePCAModel, feature_certainty
+from fedspca.model import SparsePCAModel
+from fedspca.model.words import feature_certainty
 from fedspca.plots.loadings import DRAWN, by_size, plot_biplot, plot_correlation, plot_loadings
 from fedspca.plots.record import plot_sites
 from fedspca.plots.theme import PAGE, inline_svg

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fedspca.linalg.operators import Labels, RemoteRows, Rows, Sums
+from fedspca.linalg.row_blocks import Labels, RemoteRows, Rows, Sums
 
 FAN_IN = 8  # how many sums one task adds, so the most that a worker holds at a time
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedspca.linalg.beside import Array, Beside
-from fedspca.linalg.operators import AnyRows, Sums, dense_parts, total
+from fedspca.linalg.row_blocks import AnyRows, Sums, dense_parts, total
 
 COLUMNS_AT_ONCE = 64  # columns of all rows in memory at once
 ONE_ROW = 0.5  # a row with a larger leverage outweighs all other rows together

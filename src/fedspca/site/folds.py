@@ -4,22 +4,15 @@ An additive question's answer is a sum over rows. So the answer for a fold is th
 One pass over the rows gives all folds: each block of rows is split by fold while it is in memory.
 """
 
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from zlib import crc32
 
 import numpy as np
 
-from fedspca.linalg.operators import (
-    COPY_BYTES,
-    DeflatedRows,
-    Frame,
-    Labels,
-    RemoteRows,
-    Rows,
-    Sums,
-    forget_mapped,
-)
+from fedspca.linalg.operators import DeflatedRows, Frame
+from fedspca.linalg.row_blocks import COPY_BYTES, AnyRows, Labels, RemoteRows, Rows, Sums, forget_mapped
 from fedspca.site.errors import InvalidQuery
 from fedspca.site.question import DEAL, Query, Question, SiteData, Terms
 
@@ -62,7 +55,7 @@ def answer_of_sample(question: Question, data: SiteData, query: Query) -> Terms:
         part = SiteData(data.site, rows[np.flatnonzero(its == MINE)], missing=data.missing, few=data.few)
         return tuple(question.answer(part, None, query.as_a_whole())[1].values())
 
-    sums = data.rows.labelled_total(of, labels) if isinstance(data.rows, RemoteRows) else of(data.rows, labels)
+    sums = _labelled_total(data.rows, of, labels)
     return dict(zip(question.terms, sums, strict=True))
 
 
@@ -88,9 +81,14 @@ def answer_by_fold(question: Question, data: SiteData, query: Query, least: int)
     # a fold's part of a block is copied: the copy is no larger than the answer, or than a fixed size
     stretch = max(COPY_BYTES // (8 * d), sum(prod(shape) for shape in shapes.values()) // d, 1)
     of = partial(_sums_of, question, query.as_a_whole(), data.site, data.missing, query.folds, stretch)
-    sums = data.rows.labelled_total(of, labels) if isinstance(data.rows, RemoteRows) else of(data.rows, labels)
+    sums = _labelled_total(data.rows, of, labels)
     precision = str(query.scalars.get("precision", "float64"))
     return {name: total.astype(precision, copy=False) for name, total in zip(shapes, sums, strict=True)}
+
+
+def _labelled_total(rows: AnyRows, of: Callable[[Rows, Labels], Sums], labels: Labels) -> Sums:
+    """Σ of(part, labels of its rows), wherever the rows are."""
+    return rows.labelled_total(of, labels) if isinstance(rows, RemoteRows) else of(rows, labels)
 
 
 def _sums_of(

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.beside import Adjustment, Beside, Reference
 from fedspca.linalg.combat import shrunk
-from fedspca.linalg.operators import AnyRows, Frame, deviations_from
+from fedspca.linalg.feature_sums import deviations_from
+from fedspca.linalg.operators import Frame
+from fedspca.linalg.row_blocks import AnyRows
 from fedspca.site.errors import InvalidData
 
 Array = NDArray[np.float64]

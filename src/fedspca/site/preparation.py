@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.beside import Adjustment, Beside
-from fedspca.linalg.operators import AnyRows, Frame, column_sums, deviations_from, missing_counts
+from fedspca.linalg.feature_sums import column_sums, deviations_from, missing_counts
+from fedspca.linalg.operators import Frame
+from fedspca.linalg.row_blocks import AnyRows
 from fedspca.site.errors import InvalidData
 
 Array = NDArray[np.float64]

@@ -12,18 +12,10 @@ from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Cost
 from fedspca.linalg.beside import NOTHING, Adjustment, Beside, Reference
+from fedspca.linalg.feature_sums import column_sums, deviations_from
 from fedspca.linalg.maps import FeatureMap, MappedRows, map_of
-from fedspca.linalg.operators import (
-    COLUMNS_OF_A_FIT,
-    AnyRows,
-    DeflatedRows,
-    Frame,
-    RemoteRows,
-    StandardisedRows,
-    all_finite,
-    column_sums,
-    deviations_from,
-)
+from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, Frame, StandardisedRows, all_finite
+from fedspca.linalg.row_blocks import AnyRows, RemoteRows
 from fedspca.linalg.spread import Spread
 from fedspca.linalg.stiefel import orthonormality_error
 from fedspca.linalg.symmetric import packed_size

@@ -11,15 +11,8 @@ from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Purpose
 from fedspca.dp.ledger import Ledger
-from fedspca.linalg.operators import (
-    AnyRows,
-    RemoteRows,
-    Rows,
-    Sums,
-    column_counts,
-    row_blocks,
-    total,
-)
+from fedspca.linalg.feature_sums import column_counts
+from fedspca.linalg.row_blocks import AnyRows, RemoteRows, Rows, Sums, row_blocks, total
 from fedspca.linalg.spread import spread_of
 from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.disclosure import disclosed, singled_out

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedspca.federation.base import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import project_out
-from fedspca.site.queries import CURVATURE_POWER
+from fedspca.site.answers.products import CURVATURE_POWER
 from fedspca.site.question import Query
 from fedspca.solvers.asking import frame_arrays, gram_product
 

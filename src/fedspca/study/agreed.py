@@ -15,7 +15,8 @@ from threadpoolctl import ThreadpoolController
 from fedspca.door.agreement import Agreement
 from fedspca.door.replay import Ask, Work
 from fedspca.federation.base import Aggregate, Federation
-from fedspca.federation.private import Privacy, PrivateFederation, under_agreement
+from fedspca.federation.private import PrivateFederation, under_agreement
+from fedspca.federation.release_plan import Privacy
 from fedspca.fit.run import fitted_model
 from fedspca.fit.settings import SolverSettings
 from fedspca.fit.solvers import make_estimator

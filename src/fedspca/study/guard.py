@@ -21,7 +21,7 @@ from fedspca.files import disk_is_full, full_disk, new_file, remove_drafts
 from fedspca.flower.commands import FlowerProcessError, executor_command, join_address
 from fedspca.flower.keeping import HERE, NodeKeeper
 from fedspca.flower.processes import Process, note_running, running, stop
-from fedspca.flower.relay import LONGEST_PATH, Relay, RelayError, serve
+from fedspca.flower.relay import LONGEST_PATH, Relay, RelayError
 from fedspca.flower.versions import check_flower
 from fedspca.study.flower_app import APP
 from fedspca.study.owner import Listener, SiteFolder
@@ -201,7 +201,7 @@ def _door(
             tell(well)
         return reply
 
-    return serve(answered, socket, mode=mode, reported=reported)
+    return Relay(answered, socket, mode=mode, reported=reported)
 
 
 def _note(folder: SiteFolder, words: str) -> None:

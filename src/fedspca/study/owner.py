@@ -31,7 +31,8 @@ from fedspca.door.store import FolderStore
 from fedspca.dp.ledger import Ledger
 from fedspca.files import Locked, new_file, new_folder, only_one
 from fedspca.fit.inputs import Inputs, open_inputs, site_of
-from fedspca.fit.settings import FitSettings, read_fit_settings
+from fedspca.fit.settings import FitSettings
+from fedspca.fit.settings_file import read_fit_settings
 from fedspca.fit.template import template
 from fedspca.letters.audit import Audit
 from fedspca.letters.identity import Identity

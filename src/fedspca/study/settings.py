@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedspca.fit.settings import SolverSettings, read_settings, setting
+from fedspca.fit.settings import SolverSettings, setting
+from fedspca.fit.settings_file import read_settings
 
 if TYPE_CHECKING:  # slow imports (numpy, scikit-learn): methods import them, so that --help is fast
     from fedspca.door.agreement import Agreement
@@ -260,7 +261,7 @@ class StudySettings(SolverSettings):
         promised = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.epsilon is not None:
             from fedspca.dp.plan import mechanism_of
-            from fedspca.federation.private import Privacy, check_folds
+            from fedspca.federation.release_plan import Privacy, check_folds
 
             check_folds(mechanism_of(Privacy.from_mapping(promised).mechanism, 1), self.folds or 0)
         return promised
@@ -270,7 +271,7 @@ class StudySettings(SolverSettings):
         if self.epsilon is None:
             return None
         from fedspca.dp.plan import mechanism_of
-        from fedspca.federation.private import Privacy, check_folds
+        from fedspca.federation.release_plan import Privacy, check_folds
 
         promised = self._privacy_settings()
         if self.stated is not None:

@@ -26,7 +26,8 @@ from fedspca.letters.wire import Message
 from fedspca.masking.aggregator import Scale
 from fedspca.masking.fixed_point import decode_terms, layout
 from fedspca.masking.messages import FINISH, MASKED
-from fedspca.masking.party import threshold_of, transcript
+from fedspca.masking.party import threshold_of
+from fedspca.masking.returned import transcript
 from fedspca.model import SparsePCAModel
 from fedspca.site.queries import PRIVATE, QUERIES
 from fedspca.site.question import query_hash

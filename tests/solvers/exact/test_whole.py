@@ -64,7 +64,7 @@ def test_the_sum_is_the_pooled_covariance(make, n):
 
 
 def test_rows_in_blocks_add_up(monkeypatch):
-    monkeypatch.setattr("fedspca.linalg.operators.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("fedspca.linalg.row_blocks.BLOCK_BYTES", 2000)
     a = standardised(WINE)
     assert np.allclose(gram_of(LocalFederation([Site("all", WINE)]), WINE), a.T @ a, atol=1e-9)
 

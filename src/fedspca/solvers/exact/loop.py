@@ -14,7 +14,7 @@ from scipy.linalg import lapack, solve_triangular
 from fedspca.linalg import nystrom
 from fedspca.linalg.rotations import random_rotations
 from fedspca.linalg.small import cholesky_qr
-from fedspca.site.queries import random_directions
+from fedspca.site.answers.products import random_directions
 from fedspca.solvers.exact.problem import Incumbent, Problem
 from fedspca.solvers.stopping import StopReason
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from fedspca.federation.folded import Asked
 from fedspca.linalg.small import eigenpairs
 from fedspca.linalg.symmetric import unpack
+from fedspca.site.answers.products import asked_directions
 from fedspca.site.errors import InvalidData
-from fedspca.site.queries import asked_directions
 from fedspca.solvers.standardise import Moments
 
 Array = NDArray[np.float64]
