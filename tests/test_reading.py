@@ -64,6 +64,22 @@ def test_components_that_say_the_same_are_named_with_what_to_do():
     assert model_of(2, 6).cautions() == []
 
 
+def test_loadings_that_are_nearly_parallel_are_named():
+    """Two loadings may share a pair of opposite features, and hide what they capture together in small weights."""
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 2, 500)
+    cluster = rng.standard_normal((500, 1)) + 0.2 * rng.standard_normal((500, 6))
+    rows = np.column_stack([code, 1 - code, cluster])
+    model = model_of(2, 5, rows=rows, orthogonal=False)
+    apart = model.components / np.linalg.norm(model.components, axis=1)[:, None]
+    ((first, second, cosine),) = model.parallels()
+    assert (first, second) == (1, 2)
+    assert cosine == pytest.approx(apart[0] @ apart[1])
+    assert abs(cosine) > 0.9
+    assert f"nearly parallel: 1 and 2 ({cosine:+.3f})" in model.cautions()[0]
+    assert model_of(2, 5, rows=rows).parallels() == []
+
+
 def test_without_scaling_a_feature_whose_unit_decides_is_named():
     """In Python features are not scaled by default, at the command line they are: it is said where it bites."""
     raw = SparsePCAModel.from_estimator(ExactSPCA(2, n_nonzero=3, proof_seconds=0.0).fit(WDBC))

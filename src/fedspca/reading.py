@@ -15,6 +15,7 @@ PROVED = 1e-6  # a gap below which loadings are called optimal
 DOMINANT = 0.5  # share of the variance above which a warning says that one feature's unit decides the result
 NAMED = 8  # features that a caution names
 OVERLAP = 0.8  # correlation from which two scores carry nearly the same information
+PARALLEL = 0.9  # cosine from which the weights of two loadings do not show what both capture together
 
 
 class Readable:
@@ -75,20 +76,35 @@ class Readable:
 
     def overlaps(self, least: float = OVERLAP) -> list[tuple[int, int, float]]:
         """Pairs of components, numbered from one, whose scores correlate by more than this, the largest first."""
-        values = self.correlation
-        pairs = [(i, j) for i in range(len(values)) for j in range(i) if abs(values[i, j]) > least]
-        ordered = sorted(pairs, key=lambda pair: -abs(values[pair]))
-        return [(j + 1, i + 1, float(values[i, j])) for i, j in ordered]
+        return _pairs_above(self.correlation, least)
+
+    def parallels(self, least: float = PARALLEL) -> list[tuple[int, int, float]]:
+        """Pairs of components, numbered from one, whose loadings have a larger cosine than this, the largest first."""
+        lengths = np.maximum(np.linalg.norm(self.components, axis=1), 1e-300)
+        return _pairs_above(self.components @ self.components.T / np.outer(lengths, lengths), least)
 
     def cautions(self) -> list[str]:
         """Return what a reader must know before anything else, a sentence or two each; nothing if all is well."""
         return [
+            *self._parallel_in_words(),
             *self._overlap_in_words(),
             *self._scale_in_words(),
             *self._ending_in_words(),
             *self._units_in_words(),
             *self.facts.get("oddities", []),
         ]
+
+    def _parallel_in_words(self) -> list[str]:
+        pairs = self.parallels()
+        if not pairs:
+            return []
+        named = ", ".join(f"{first} and {second} ({value:+.3f})" for first, second, value in pairs[:5])
+        told = (
+            f"Some loadings are nearly parallel: {named}. In brackets is their cosine. Part of what such a pair "
+            "captures lies in the small difference of the two, and their large weights do not show it. Ask for "
+            "orthogonal loadings, which cannot do that."
+        )
+        return [told]
 
     def _overlap_in_words(self) -> list[str]:
         pairs = self.overlaps()
@@ -146,6 +162,13 @@ class Readable:
         if gap <= PROVED:
             return "It is proved that no loadings with as few non-zeros are better."
         return f"It is proved that no loadings with as few non-zeros are better by more than {_percent(gap)}."
+
+
+def _pairs_above(values: Array, least: float) -> list[tuple[int, int, float]]:
+    """Pairs of different rows, numbered from one, whose value is larger in size than this, the largest first."""
+    pairs = [(i, j) for i in range(len(values)) for j in range(i) if abs(values[i, j]) > least]
+    ordered = sorted(pairs, key=lambda pair: -abs(values[pair]))
+    return [(j + 1, i + 1, float(values[i, j])) for i, j in ordered]
 
 
 def _percent(share: float) -> str:
