@@ -23,12 +23,17 @@ def test_four_codes_make_a_byte_and_come_apart_again(apart):
 @pytest.mark.parametrize("step", [1, 4, 23])
 def test_every_sum_is_that_of_the_decoded_rows(apart, step, monkeypatch):
     monkeypatch.setattr("fedspca.linalg.packed.DECODED_BYTES", 8 * 10 * step)
+    monkeypatch.setattr("fedspca.linalg.packed.IN_CACHE", 8 * 10 * 3)
     rows = PackedRows(pack(apart), 10)
     labels = np.arange(23, dtype=np.int16) % 3
     dense = COPIES[apart]
     assert np.allclose(rows.total(lambda block: (np.nansum(block, axis=0),))[0], np.nansum(dense, axis=0))
     (told,) = rows.labelled_total(lambda block, here: (np.nansum(block[here == 1], axis=0),), labels)
     assert np.allclose(told, np.nansum(dense[labels == 1], axis=0))
+    fill = np.random.default_rng(2).random(10)
+    (product,) = rows.filled_total(lambda block: (block.T @ block,), fill, least=2)
+    whole = np.where(np.isnan(dense), fill, dense)
+    assert np.allclose(product, whole.T @ whole)
 
 
 def test_folds_weights_and_products_work(apart):

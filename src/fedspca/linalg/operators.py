@@ -55,6 +55,10 @@ class RemoteRows(ABC):
     def total(self, of: Callable[[Rows], Sums]) -> Sums:
         """Σ of(part) over the parts in which the rows are stored."""
 
+    def filled_total(self, of: Callable[[Any], Sums], fill: Array, least: int) -> Sums:
+        """Σ of(block) over blocks of the parts, with each missing value replaced by its feature's fill."""
+        return self.total(partial(total, of=of, fill=fill, least=least))
+
     @abstractmethod
     def labelled_total(self, of: Callable[[Rows, Labels], Sums], labels: Labels) -> Sums:
         """Σ of(part, labels of its rows) over the parts, where every row has a label."""
@@ -66,7 +70,9 @@ AnyRows: TypeAlias = Rows | RemoteRows
 def total(rows: AnyRows, of: Callable[[Any], Sums], fill: Array | None = None, *, least: int = 1) -> Sums:
     """Σ of(block) over blocks of the rows, wherever these are; see :func:`row_blocks` for the blocks."""
     if isinstance(rows, RemoteRows):
-        return rows.total(partial(total, of=of, fill=fill, least=least))
+        if fill is not None:
+            return rows.filled_total(of, fill, least)
+        return rows.total(partial(total, of=of, least=least))
     sums: Sums | None = None
     for block in row_blocks(rows, fill, least=least):
         terms = of(block)
@@ -132,9 +138,14 @@ def forget_mapped(rows: Any) -> None:
 
 
 def thin_product(block: Any, x: Array) -> Array:
-    """Multiply a block by a few columns. For few columns, one product per column is faster than a matrix product."""
-    if not isinstance(block, np.ndarray) or x.shape[1] > NARROW:
+    """Multiply a block by a few columns. For few columns, one product per column is faster than a matrix product.
+
+    For more, the product of the transposes is faster, by up to a half: BLAS copies its second factor piece by piece.
+    """
+    if not isinstance(block, np.ndarray):
         return np.asarray(block @ x)
+    if x.shape[1] > NARROW:
+        return np.asarray((x.T @ block.T).T)
     columns = np.empty((x.shape[1], block.shape[0]))
     for column, product in zip(np.ascontiguousarray(x.T), columns, strict=True):
         np.dot(block, column, out=product)
