@@ -77,8 +77,9 @@ def main(people: int = 100_000, variants: int = 10_000) -> None:
         verdict = "ok" if peak < LIMIT_MB else f"OVER {LIMIT_MB} MB"
         size = path.stat().st_size / 1e6
         print(
-            f"{people:,} × {variants:,} genotypes, {size:.0f} MB: {seconds:.0f} s ({cpu:.0f} s of CPU), {rounds} rounds, "
-            f"{peak:.0f} MB, {verdict}; {found} of 20 weights are on the {APART} variants that tell the populations apart"
+            f"{people:,} × {variants:,} genotypes, {size:.0f} MB: {seconds:.0f} s ({cpu:.0f} s of CPU), "
+            f"{rounds} rounds, {peak:.0f} MB, {verdict}; "
+            f"{found} of 20 weights are on the {APART} variants that tell the populations apart"
         )
 
 
