@@ -5,6 +5,7 @@ of the counted allele, 2 is one, 3 is none, and 1 is a missing value.
 """
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ COPIES = np.array([2.0, np.nan, 1.0, 0.0])  # of the counted allele, by code
 DECODED_BYTES = 32 << 20  # size of a decoded block of rows
 IN_CACHE = 1 << 20  # size of what is decoded and filled in at once
 _SHIFTS = np.array([0, 2, 4, 6], dtype=np.uint8)
-_OF_A_BYTE = COPIES[(np.arange(256, dtype=np.uint8)[:, None] >> _SHIFTS) & 3]
+_CODES = (np.arange(256, dtype=np.uint8)[:, None] >> _SHIFTS) & 3  # the four codes of each byte
+_OF_A_BYTE = COPIES[_CODES]
+_FOUND = [(code == _CODES).astype(np.uint8).view(np.uint32).ravel() for code in range(len(COPIES))]
+MOST_IN_A_BYTE = 255  # rows that a counter of eight bits can count
 
 
 class PackedRows(RemoteRows):
@@ -70,6 +74,20 @@ class PackedRows(RemoteRows):
         """Σ of(block) over decoded blocks, in which missing genotypes are replaced as they are decoded."""
         return _summed(total(block, of, least=least) for block in self.blocks(fill))
 
+    @cached_property
+    def tallies(self) -> tuple[Array, Array]:
+        """The four values that a genotype has, and how often each variant has them: counted once, without decoding."""
+        counts = np.zeros((len(COPIES), 4 * self.packed.shape[1]))
+        for start in range(0, len(self.packed), MOST_IN_A_BYTE):
+            packed = self.packed[start : start + MOST_IN_A_BYTE]
+            for code, found in enumerate(_FOUND):
+                four = np.zeros(self.packed.shape[1], dtype=np.uint32)  # counters of four variants in each number
+                for row in packed:
+                    four += np.take(found, row, mode="clip")
+                counts[code] += four.view(np.uint8)
+            forget_mapped(self.packed)
+        return COPIES, counts[:, : self.shape[1]]
+
     def labelled_total(self, of: Callable[[Rows, Labels], Sums], labels: Labels) -> Sums:
         """Σ of(block, labels of its rows) over decoded blocks."""
 
@@ -111,10 +129,11 @@ def codes(packed: Bytes, n: int) -> Bytes:
 def pack(apart: Bytes) -> Bytes:
     """Four codes to a byte; what is beyond the last one is zero."""
     n, d = apart.shape
-    room = np.zeros((n, -(-d // 4) * 4), dtype=np.uint8)
-    room[:, :d] = apart
-    four = room.reshape(n, -1, 4)
-    return np.asarray(np.bitwise_or.reduce(four << _SHIFTS, axis=2), dtype=np.uint8)
+    packed = np.zeros((n, -(-d // 4)), dtype=np.uint8)
+    for place, shift in enumerate(_SHIFTS):
+        here = apart[:, place::4]
+        packed[:, : here.shape[1]] |= here << shift
+    return packed
 
 
 def transposed(packed: Bytes, n: int) -> Bytes:

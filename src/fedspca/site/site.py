@@ -15,10 +15,8 @@ from fedspca.linalg.operators import (
     AnyRows,
     RemoteRows,
     Rows,
-    Sums,
-    column_counts,
+    counts_where,
     row_blocks,
-    total,
 )
 from fedspca.linalg.spread import spread_of
 from fedspca.site.dask_rows import DaskRows, is_dask
@@ -348,11 +346,7 @@ def _check_values(site: str, rows: AnyRows, names: tuple[str, ...], *, allow_mis
 
 def _check_remote_values(site: str, rows: RemoteRows, names: tuple[str, ...], *, allow_missing: bool) -> bool:
     """Do the same where the rows are: bad values are counted by column, in one sum."""
-
-    def of(block: Any) -> Sums:
-        return column_counts(block, np.isnan), column_counts(block, lambda values: np.abs(values) >= TOO_LARGE)
-
-    missing, large = total(rows, of)
+    missing, large = counts_where(rows, np.isnan, lambda values: np.abs(values) >= TOO_LARGE)
     bad = large if allow_missing else large + missing
     if bad.any():
         column = int(np.argmax(bad > 0))
