@@ -22,7 +22,7 @@ IN_CACHE = 1 << 20  # size of what is decoded and filled in at once
 _SHIFTS = np.array([0, 2, 4, 6], dtype=np.uint8)
 _CODES = (np.arange(256, dtype=np.uint8)[:, None] >> _SHIFTS) & 3  # the four codes of each byte
 _OF_A_BYTE = COPIES[_CODES]
-_FOUND = [(code == _CODES).astype(np.uint8).view(np.uint32).ravel() for code in range(len(COPIES))]
+_FOUND = [np.equal(_CODES, code).astype(np.uint8).view(np.uint32).ravel() for code in range(len(COPIES))]
 MOST_IN_A_BYTE = 255  # rows that a counter of eight bits can count
 
 

@@ -35,7 +35,7 @@ from fedspca.dp.noise import (
     packed,
     value_counts,
 )
-from fedspca.linalg.beside import Adjustment, Reference
+from fedspca.linalg.beside import Adjustment, Beside, Reference
 from fedspca.linalg.gaps import GapModel
 from fedspca.linalg.line_search import LineSearch
 from fedspca.linalg.operators import (
@@ -267,10 +267,15 @@ def between_sites(data: SiteData, state: State, query: Query) -> tuple[State, Te
 
 def covariates_between(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """(C − γ)ᵀ(C − γ), and the part of it that lies between the sites' means: (Σc)(Σc)ᵀ/n of this site, about γ."""
-    about = _covariates(data, query) - query.arrays["covariate_mean"]
-    weighted = data.beside.weighted(about)
-    sums, n = weighted.sum(axis=0), data.beside.ones(len(about)).sum()
-    return state, {"inner": weighted.T @ about, "between": np.outer(sums, sums) / n}
+    covariates, mean = _covariates(data, query), query.arrays["covariate_mean"]
+
+    def of(block: Any, part: Beside) -> Sums:
+        about = block - mean
+        weighted = part.weighted(about)
+        return weighted.T @ about, weighted.sum(axis=0)
+
+    inner, sums = total(covariates, data.beside.along(of))
+    return state, {"inner": inner, "between": np.outer(sums, sums) / data.beside.ones(len(covariates)).sum()}
 
 
 def odd_units(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
