@@ -116,7 +116,7 @@ class SparsePCAModel(ScoresRows, Drawable):
     maps: Mapping[str, Array] = field(default_factory=dict)
 
     ADJUSTMENT: ClassVar[tuple[str, ...]] = ("covariate_mean", "coefficients")
-    MAPS: ClassVar[tuple[str, ...]] = ("knots", "images", "shares", "clip")
+    MAPS: ClassVar[tuple[str, ...]] = ("knots", "images", "count_shares", "clip")
     GAPS: ClassVar[tuple[str, ...]] = ("gap_scale", "gap_loadings", "gap_noise")
     REFERENCE: ClassVar[tuple[str, ...]] = ("reference_mean", "reference_spread")
     BESIDE: ClassVar[tuple[str, ...]] = ("basis", "patterns", "uniqueness")
@@ -562,7 +562,7 @@ def _maps_of(estimator: Any) -> dict[str, Array]:
 def _map_shapes(name: str, d: int, arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the arrays of a transform that needed all sites."""
     if name == "pearson":
-        return {"shares": (d,), "clip": (1,)}
+        return {"count_shares": (d,), "clip": (1,)}
     return {"knots": (len(arrays["knots"]), d), "images": (len(arrays["knots"]), d)}
 
 

@@ -155,7 +155,7 @@ class Site:
     def singled_out(self, query: Query) -> str | None:
         """Return which feature the transform of a question would make one of few rows; None if it does not."""
         seen = self._data.under(query)
-        if seen is self._data:
+        if seen.rows is self._data.rows:
             return None
         at = singled_out(self._data.rows, seen.rows, self.policy.min_fold_rows)
         return None if at is None else self.feature_names[at]
