@@ -31,7 +31,7 @@ def test_a_study_has_the_transform_that_was_approved_and_one_set_of_its_paramete
     plain, cut = agreement(), agreement("winsorise")
     assert "other than the one" in objection(plain, gram(**curves(-1, 1)), {})
     assert "leaves the rows as they are" in objection(cut, gram(), {})
-    assert "other than the one" in objection(cut, gram(shares=np.ones(D), clip=np.ones(1)), {})
+    assert "other than the one" in objection(cut, gram(count_shares=np.ones(D), clip=np.ones(1)), {})
     assert "does more than to cut off" in objection(cut, gram(**curves(-1, 1, (0, 5))), {})
     assert "does not rise" in objection(agreement("normal"), gram(**curves(-1, 1, (5, 0))), {})
     first = gram(**curves(-1, 1))
@@ -39,7 +39,7 @@ def test_a_study_has_the_transform_that_was_approved_and_one_set_of_its_paramete
     kept = remembered(first, {})
     assert objection(cut, first, kept) is None
     assert "a study has one" in objection(cut, gram(**curves(-1, 1.1)), kept)
-    assert objection(agreement("pearson"), gram(shares=np.ones(D), clip=np.ones(1)), {}) is None
+    assert objection(agreement("pearson"), gram(count_shares=np.ones(D), clip=np.ones(1)), {}) is None
 
 
 def test_values_are_counted_at_few_edges():

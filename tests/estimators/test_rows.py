@@ -1,11 +1,14 @@
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LinearRegression
 
-from fedspca import FASPCA, FSSPCA, ExactSPCA, InvalidData
+from fedspca import FASPCA, FSSPCA, ExactSPCA, FederationError, InvalidData, LocalFederation, Site, secure_federation
 from fedspca.estimators.rows import RowsBeside, covariate_values, levels_of
+from helpers.pooled import analysed
 
 N, D = 150, 9
 METHODS = {
@@ -228,3 +231,150 @@ def test_covariates_weights_and_own_means_go_together(data, k, equal, centre, we
     captured = fit.components_ @ s @ fit.components_.T
     assert np.isclose(fit.total_variance_, np.trace(s), rtol=1e-8)
     assert np.allclose(fit.score_covariance_, captured, rtol=1e-8, atol=1e-8 * captured.max())
+
+
+OPTIONS = {
+    "numeric covariate": {"adjust": ("age",)},
+    "category": {"adjust": ("sex",)},
+    "interaction": {"adjust": ("age", "sex", "age:sex")},
+    "centre site": {"centre": "site"},
+    "scale site": {"centre": "site", "scale_by": "site"},
+    "combat": {"centre": "combat"},
+    "combat, protected": {"centre": "combat", "protect": ("age", "sex")},
+    "weights": {"weight": True},
+    "equal sites": {"site_weight": "equal"},
+    "library": {"transform": ("library",)},
+    "log1p": {"transform": ("log1p",)},
+    "library, log1p": {"transform": ("library", "log1p")},
+    "clr": {"transform": ("clr",)},
+    "pearson": {"transform": ("pearson",)},
+    "normal": {"transform": ("normal",)},
+    "winsorise": {"transform": ("winsorise:0.05",)},
+    "variable": {"variable": 5},
+    "gaps at the mean": {"gaps": True},
+}
+BOUNDED = {"normal": 0.02, "winsorise:0.05": 1e-3}  # of quantiles from counts; all else holds to 1e-8
+D = 7
+
+
+def table(k, *, gaps=False):
+    """Counts with effects of age, sex and site, sites of different size, and covariates that differ between them."""
+    rng = np.random.default_rng(k)
+    sites = np.sort(np.concatenate([np.repeat(np.arange(k), 12), rng.integers(0, k, 360 - 12 * k)]))
+    known = pd.DataFrame({"age": rng.normal(50, 10, 360) + sites, "sex": rng.choice(["F", "M"], 360)})
+    mean = np.exp(3 + 0.3 * rng.standard_normal((360, 2)) @ rng.standard_normal((2, D)))
+    mean *= np.exp(0.02 * np.outer(known["age"] - 50, rng.standard_normal(D)))
+    mean *= np.exp(
+        0.2 * np.outer(known["sex"] == "M", rng.standard_normal(D)) + 0.3 * rng.standard_normal((k, D))[sites]
+    )
+    x = rng.poisson(mean) + 1.0
+    if gaps:
+        x[rng.random(x.shape) < 0.05] = np.nan
+    return x, sites, known, rng.integers(1, 5, 360)
+
+
+def both(k, options):
+    """Return AᵀA by sums over k sites, plain and masked (from three on), and on the pooled rows."""
+    x, sites, known, often = table(k, gaps="gaps" in options)
+    about = {name: value for name, value in options.items() if name not in ("gaps", "weight", "adjust", "protect")}
+    if chosen := {name: options[name] for name in ("adjust", "protect") if name in options}:
+        about |= {"covariates": known, **chosen}
+    if "weight" in options:
+        about["sample_weight"] = often
+    prepared = RowsBeside(sites, **about).make_sites(x, allow_missing=True)
+    federations = [LocalFederation(prepared), *([secure_federation(prepared)] if k >= 3 else [])]
+    fits = [ExactSPCA(1, n_nonzero=2, scale=True, max_missing=0.2, proof_seconds=0) for _ in federations]
+    found = [fit._fit(federation) for fit, federation in zip(fits, federations, strict=True)]
+    return found, analysed(x, sites, known, often, **options)
+
+
+def bound(options):
+    return max((BOUNDED.get(name, 0.0) for name in options.get("transform", ())), default=0.0)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_is_that_of_the_pooled_rows_plain_and_masked(name, k):
+    if k == 1 and OPTIONS[name].get("centre") == "combat":
+        with pytest.raises(InvalidData, match=r"ComBat.* one site"):
+            both(k, OPTIONS[name])
+        return
+    found, expected = both(k, OPTIONS[name])
+    for s in found:
+        assert np.abs(s - expected).max() <= max(1e-8, bound(OPTIONS[name])) * np.abs(expected).max()
+
+
+WORDS = {  # what a refusal calls an option
+    "numeric covariate": "covariates",
+    "category": "covariates",
+    "interaction": "covariates",
+    "scale site": "scale_by",
+    "combat": "ComBat",
+    "combat, protected": "ComBat",
+    "weights": "weight",
+    "equal sites": "site_weight",
+    "library, log1p": "library and log1p",
+    "pearson": "earson",
+    "gaps at the mean": "missing",
+}
+ONCE = ("weights", "equal sites", "gaps at the mean")  # ComBat counts every row once, with every value
+REFUSED = {
+    "combat": ("numeric covariate", "category", "interaction", *ONCE),
+    "combat, protected": ("numeric covariate", "category", "interaction", *ONCE),
+    "scale site": ("variable",),
+    "clr": ("library", "log1p", "library, log1p", "pearson", "normal", "winsorise"),
+    "pearson": ("library", "log1p", "library, log1p", "normal", "winsorise", *ONCE),
+    "normal": ("weights", "equal sites", "winsorise"),
+    "winsorise": ("weights", "equal sites"),
+}
+
+
+def together(first, second):
+    """Return the options of both; None if both set the same one, or if normal scores leave no variance to compare."""
+    one, other = OPTIONS[first], OPTIONS[second]
+    listed = ("adjust", "transform")
+    if any(set(one[name]) & set(other[name]) if name in listed else True for name in set(one) & set(other)):
+        return None
+    if {first, second} == {"normal", "variable"}:
+        return None
+    return {**one, **other, **{name: (*one[name], *other[name]) for name in listed if name in one and name in other}}
+
+
+PAIRS = [pair for pair in combinations(OPTIONS, 2) if together(*pair) is not None]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_every_pair_of_options_is_that_of_the_pooled_rows_or_is_refused_in_words(first, second):
+    options = together(first, second)
+    if second in REFUSED.get(first, ()) or first in REFUSED.get(second, ()):
+        with pytest.raises(InvalidData) as refused:
+            both(3, options)
+        for name in (first, second):
+            assert WORDS.get(name, name) in str(refused.value)
+        return
+    found, expected = both(3, options)
+    for s in found:
+        assert np.abs(s - expected).max() <= max(1e-8, bound(options)) * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("k", [3, 10])
+def test_masked_sites_fill_gaps_in_once_as_they_do_without_masks(k):
+    x, sites, _, _ = table(k, gaps=True)
+    prepared = RowsBeside(sites).make_sites(x, allow_missing=True)
+    federations = LocalFederation(prepared), secure_federation(prepared, missing="em-once")
+    plain, masked = (
+        ExactSPCA(1, n_nonzero=2, max_missing=0.2, missing="em-once").fit_federation(each)._completed.covariance
+        for each in federations
+    )
+    assert np.abs(plain - masked).max() < 1e-8 * np.abs(plain).max()
+    known = RowsBeside(sites, covariates=pd.DataFrame({"age": np.arange(360.0)})).make_sites(x, allow_missing=True)
+    with pytest.raises(InvalidData, match=r"EM for missing values .* covariates"):
+        ExactSPCA(1, max_missing=0.2, missing="em-once").fit_federation(LocalFederation(known))
+
+
+def test_sites_that_see_their_rows_in_other_ways_share_no_masks():
+    x, _, _, _ = table(3)
+    whole = [RowsBeside(centre=centre).make_sites(x)[0] for centre in ("joint", "site", "joint")]
+    named = [Site(name, x, preparation=site.preparation) for name, site in zip("abc", whole, strict=True)]
+    with pytest.raises(FederationError, match="see their rows alike"):
+        secure_federation(named)

@@ -72,7 +72,8 @@ def summary(model: "SparsePCAModel") -> dict[str, Any]:
 def by_size(weights: "Array") -> list[int]:
     """Return the features with a weight, the largest first."""
     sizes = [abs(float(weight)) for weight in weights]
-    used = [j for j, size in enumerate(sizes) if size > NEGLIGIBLE * max(sizes)]
+    least = NEGLIGIBLE * max(sizes, default=0.0)
+    used = [j for j, size in enumerate(sizes) if size > least]
     return sorted(used, key=lambda j: -sizes[j])
 
 

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from fedspca.data.columns import Column
 from fedspca.data.tables import Block, as_texts, rows_a_block
-from fedspca.linalg.packed import PackedRows, codes, decoded, pack
+from fedspca.linalg.packed import PackedRows, decoded, transposed
 from fedspca.linalg.row_blocks import forget_mapped
 from fedspca.site.errors import InvalidData
 
 MAGIC = b"\x6c\x1b\x01"  # the first bytes, and that there is one line a variant
 HEADER = len(MAGIC)
 FAM = ("FID", "IID", "father", "mother", "sex", "phenotype")
-PEOPLE = 4096  # of so many people the genotypes are turned round at once
+PEOPLE, VARIANTS = 1 << 14, 1 << 10  # genotypes of at most so many are turned round at once; both divide by four
+BLOCK_BYTES = 256 << 20  # size of a packed block of people: the whole file is read once for each
 KIND = "genotype"
 
 
@@ -53,14 +54,16 @@ class PackedTable:
     def packed_blocks(self, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
         """Yield the packed codes of people, some at a time, over these variants in their order."""
         variants, chosen = self._lines, np.array([self._at[name] for name in names], dtype=np.intp)
-        for start in range(0, self.n_rows, PEOPLE):
-            stop = min(start + PEOPLE, self.n_rows)
-            parts = []
-            for first in range(0, len(chosen), PEOPLE):  # both ways in pieces: one a byte, all would be four times
-                piece = np.asarray(variants[chosen[first : first + PEOPLE], start // 4 : -(-stop // 4)])
-                parts.append(pack(np.ascontiguousarray(codes(piece, stop - start).T)))
-            forget_mapped(variants)
-            yield np.hstack(parts)
+        width = -(-len(chosen) // 4)
+        people = min(PEOPLE, 4 * max(1, BLOCK_BYTES // (4 * width)))
+        for start in range(0, self.n_rows, people):
+            stop = min(start + people, self.n_rows)
+            block = np.empty((stop - start, width), dtype=np.uint8)
+            for first in range(0, len(chosen), VARIANTS):
+                piece = np.asarray(variants[chosen[first : first + VARIANTS], start // 4 : -(-stop // 4)])
+                block[:, first // 4 : (first + VARIANTS) // 4] = transposed(piece, stop - start)
+                forget_mapped(variants)  # after each piece: the system maps many pages around each that is read
+            yield block
 
     def packed_rows(self, names: Sequence[str]) -> PackedRows:
         """Return the genotypes of these variants, packed, in memory."""

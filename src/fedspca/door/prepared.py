@@ -25,7 +25,7 @@ MAPS = "study:maps"  # the transform that needed all sites
 EDGES = "study:edges"
 MOST_COUNTED = 3  # sets of edges at which values are counted, in a study with one frame
 BEFORE_MAPS = frozenset({"moments", "deviations", "counts_below", "private_counts"})
-MAP_OF = {"pearson": "shares", "normal": "knots", "winsorise": "knots"}
+MAP_OF = {"pearson": "count_shares", "normal": "knots", "winsorise": "knots"}
 BEFORE_COMBAT = frozenset({"moments", "deviations", "covariate_sums", "within_moments", "within_squares"})
 SAME = 1e-6  # largest difference of means and scales between runs of a study, in units of the scale
 
@@ -102,9 +102,9 @@ def _map(query: Query) -> Array | None:
     """Return the transform of a question as one array, a row a feature; None if it brings none."""
     if "knots" in query.arrays:
         return np.hstack([query.arrays["knots"].T, query.arrays.get("images", query.arrays["knots"]).T])
-    if "shares" in query.arrays:
+    if "count_shares" in query.arrays:
         return np.column_stack(
-            [query.arrays["shares"], np.broadcast_to(query.arrays["clip"], query.arrays["shares"].shape)]
+            [query.arrays["count_shares"], np.broadcast_to(query.arrays["clip"], query.arrays["count_shares"].shape)]
         )
     return None
 

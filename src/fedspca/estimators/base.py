@@ -230,6 +230,10 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         elif hasattr(self, "feature_names_in_"):  # of an earlier fit
             del self.feature_names_in_
 
+    def _leading_variances(self, n: int) -> Array | None:
+        """Return the n largest eigenvalues of S as far as the fit came to know them, or None if it did not."""
+        return None
+
     def _fitted_moments(self) -> Moments:
         constant = np.zeros(self.n_features_in_, dtype=bool)
         constant[[*self.constant_features_, *self.left_out_features_]] = True

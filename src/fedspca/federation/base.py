@@ -243,3 +243,14 @@ def check_same_features(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
             f"as site {reference!r} has."
         )
     return tuple(expected)
+
+
+def check_same_preparation(prepared: Mapping[str, Preparation]) -> Preparation:
+    """Return how all sites see their rows, or raise :class:`FederationError` if one sees them in another way."""
+    reference, expected = next(iter(prepared.items()))
+    if unlike := [site for site, found in prepared.items() if found != expected]:
+        raise FederationError(
+            f"Sites must see their rows alike (covariates, weights, centre and scale): {unlike[0]!r} does not see "
+            f"them as {reference!r} does."
+        )
+    return expected

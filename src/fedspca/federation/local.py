@@ -6,7 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from threadpoolctl import ThreadpoolController
 
-from fedspca.federation.base import Aggregate, FederationError, add_in_order, check_same_features
+from fedspca.federation.base import (
+    Aggregate,
+    FederationError,
+    add_in_order,
+    check_same_features,
+    check_same_preparation,
+)
 from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query, Terms
 from fedspca.site.site import Site
@@ -35,13 +41,7 @@ class LocalFederation:
             twice = sorted({name for name in names if names.count(name) > 1})
             raise FederationError(f"Sites must have different names; given more than once: {', '.join(twice)}.")
         self._feature_names = check_same_features({site.name: site.feature_names for site in self.sites})
-        prepared = {site.name: site.preparation for site in self.sites}
-        self._preparation = next(iter(prepared.values()))
-        if unlike := [name for name, found in prepared.items() if found != self._preparation]:
-            raise FederationError(
-                f"Sites must see their rows alike (covariates, weights, centre and scale): {unlike[0]!r} does not see "
-                f"them as {names[0]!r} does."
-            )
+        self._preparation = check_same_preparation({site.name: site.preparation for site in self.sites})
         largest = max(site.n_rows * site.n_features for site in self.sites)
         wanted = n_threads or ((os.cpu_count() or 1) if largest > THREADS_PAY else 1)
         self.n_threads = min(wanted, len(self.sites))

@@ -16,7 +16,7 @@ from fedspca.door.agreement import Agreement
 from fedspca.door.endpoint import Endpoint
 from fedspca.door.session import put_question
 from fedspca.door.store import MemoryStore
-from fedspca.federation.base import Aggregate, FederationError, check_same_features
+from fedspca.federation.base import Aggregate, FederationError, check_same_features, check_same_preparation
 from fedspca.federation.channel import LocalChannel
 from fedspca.federation.conversation import Content, Conversation
 from fedspca.federation.roster import Roster
@@ -288,8 +288,11 @@ def secure_federation(
     folds: int = 0,
     sample: int = 0,
     seed: int = 0,
+    missing: str = "mean",
 ) -> SecureFederation:
     """Return a federation of sites in this process whose terms are masked, to try out what a study would be like.
+
+    The sites' covariates, weights, transforms and centres are part of what they agree on.
 
     Parameters
     ----------
@@ -307,9 +310,12 @@ def secure_federation(
     folds, sample, seed : int
         The number of folds by which sums may be answered, one row in how many is asked about first, and the seed that
         assigns rows to folds or to the sample. Between institutions the owners must approve this.
+    missing : {"mean", "em-once"}
+        Whether missing values may be filled in once; see :class:`~fedspca.ExactSPCA`.
     """
     named = {site.name: site for site in sites}
     features = check_same_features({name: site.feature_names for name, site in named.items()})
+    preparation = check_same_preparation({name: site.preparation for name, site in named.items()})
     if len(named) < min_sites:
         raise FederationError(
             f"Masks need at least {min_sites} sites and there are {len(named)}: with two, each would learn the other's "
@@ -322,7 +328,7 @@ def secure_federation(
         coordinator.public,
         {name: identity.public for name, identity in identities.items()},
         features,
-        {"folds": folds, "sample": sample, "seed": seed},
+        {"folds": folds, "sample": sample, "seed": seed, "missing": missing, **preparation.settings},
         max_rounds=10**9,
         max_components=len(features),
         min_sites=min_sites,

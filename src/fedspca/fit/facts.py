@@ -88,8 +88,7 @@ def judge(
     mean = errors.number("errors") / n
     facts: dict[str, Any] = {
         "dense_variance_ratio": [
-            float(value) / (n - 1) / fitted.total_variance_
-            for value in _dense_variances(federation, frame, fitted.n_components_, gram)
+            float(value) / (n - 1) / fitted.total_variance_ for value in _dense_variances(federation, fitted, gram)
         ],
         "feature_correlations": _with_scores(product, captured, fitted),
         "row_errors": {
@@ -129,11 +128,17 @@ def _squares(fitted: FederatedSparsePCA, spread: Array) -> Array:
     return np.asarray(spread**2 * counts / fitted.scale_**2)
 
 
-def _dense_variances(federation: Federation, frame: Frame, r: int, gram: Array | None) -> Array:
-    """Return the largest eigenvalues of S: of the r components of dense PCA, and of a few beyond."""
+def _dense_variances(federation: Federation, fitted: FederatedSparsePCA, gram: Array | None) -> Array:
+    """Return the largest eigenvalues of S: of the r components of dense PCA, and of a few beyond.
+
+    A fit by products has asked for a Krylov basis of S that is larger than the one here, so nothing more is asked.
+    """
+    r, d = fitted.n_components_, len(federation.feature_names)
     if gram is not None:
-        return np.maximum(leading(gram, min(r + OVERSAMPLING, len(gram)))[0], 0.0)
-    found = leading_subspace(federation, frame, r, np.random.default_rng(0))
+        return np.maximum(leading(gram, min(r + OVERSAMPLING, d))[0], 0.0)
+    if (known := fitted._leading_variances(min(r + OVERSAMPLING, d))) is not None:
+        return known
+    found = leading_subspace(federation, fitted._fitted_moments().frame, r, np.random.default_rng(0))
     return np.array([*found.values, *found.beyond])
 
 

@@ -7,13 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.beside import NOTHING, Adjustment, Beside
-from fedspca.linalg.row_blocks import BLOCK_ROWS, AnyRows, Sums, dense_parts_beside, total
+from fedspca.linalg.row_blocks import BLOCK_ROWS, AnyRows, RemoteRows, Sums, dense_parts_beside, total
 
 Array = NDArray[np.float64]
 
 
+def _tallies(rows: AnyRows, beside: Beside) -> tuple[Array, Array] | None:
+    """Return the few values of the rows and how often each is there, if these are known and every row counts once."""
+    return rows.tallies if isinstance(rows, RemoteRows) and not beside else None
+
+
 def column_sums(rows: AnyRows, *, missing: bool = False, beside: Beside = NOTHING) -> Array:
     """Σ x by column, in double precision. Missing values, if there may be any, add nothing."""
+    if (known := _tallies(rows, beside)) is not None:
+        return np.asarray(np.nan_to_num(known[0]) @ known[1])
 
     def of(block: Any, part: Beside) -> Sums:
         return (np.asarray(block.sum(axis=0) if part.weights is None else part.weights @ block).ravel(),)
@@ -23,7 +30,19 @@ def column_sums(rows: AnyRows, *, missing: bool = False, beside: Beside = NOTHIN
 
 def missing_counts(rows: AnyRows, beside: Beside = NOTHING) -> Array:
     """Missing values (NaN) by column."""
-    return total(rows, beside.along(lambda block, part: (column_counts(block, np.isnan, part),)))[0]
+    return counts_where(rows, np.isnan, beside=beside)[0]
+
+
+def counts_where(
+    rows: AnyRows, *conditions: Callable[[Any], NDArray[np.bool_]], beside: Beside = NOTHING
+) -> tuple[Array, ...]:
+    """How many values of each column satisfy each of the conditions; of sparse rows, values that are stored."""
+    if (known := _tallies(rows, beside)) is not None:
+        values, counts = known
+        return tuple(counts[which(values)].sum(axis=0) for which in conditions)
+    return total(
+        rows, beside.along(lambda block, part: tuple(column_counts(block, which, part) for which in conditions))
+    )
 
 
 def column_counts(block: Any, which: Callable[[Any], NDArray[np.bool_]], part: Beside = NOTHING) -> Array:
@@ -48,6 +67,10 @@ def deviations_from(
 
     With an adjustment, the part of x − μ that covariates explain is subtracted too.
     """
+    if adjustment is None and (known := _tallies(rows, beside)) is not None:
+        values, counts = known
+        centred = np.nan_to_num(values[:, None] - mean)  # a missing value is at the mean
+        return np.einsum("kj,kj->j", counts, centred), np.einsum("kj,kj,kj->j", counts, centred, centred)
 
     def of(block: Any, part: Beside) -> Sums:
         if isinstance(block, np.ndarray) or adjustment is not None:

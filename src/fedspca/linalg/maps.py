@@ -72,7 +72,7 @@ class CountModel:
     @property
     def arrays(self) -> dict[str, Array]:
         """The parameters by name."""
-        return {"shares": self.shares, "clip": self.clip}
+        return {"count_shares": self.shares, "clip": self.clip}
 
 
 FeatureMap = Curves | CountModel
@@ -95,7 +95,7 @@ def map_of(arrays: Mapping[str, NDArray[Any]]) -> FeatureMap | None:
     """Return the transform that named arrays describe; None if there is none among them."""
     if "knots" in arrays:
         return Curves(arrays["knots"], arrays["images"])
-    return CountModel(arrays["shares"], arrays["clip"]) if "shares" in arrays else None
+    return CountModel(arrays["count_shares"], arrays["clip"]) if "count_shares" in arrays else None
 
 
 class MappedRows(RemoteRows):

@@ -47,9 +47,14 @@ GRAM_MAX_FEATURES = 4096  # a Gram matrix of this many features takes 128 MB
 
 
 def thin_product(block: Any, x: Array) -> Array:
-    """Multiply a block by a few columns. For few columns, one product per column is faster than a matrix product."""
-    if not isinstance(block, np.ndarray) or x.shape[1] > NARROW:
+    """Multiply a block by a few columns. For few columns, one product per column is faster than a matrix product.
+
+    For more, the product of the transposes is faster, by up to a half: BLAS copies its second factor piece by piece.
+    """
+    if not isinstance(block, np.ndarray):
         return np.asarray(block @ x)
+    if x.shape[1] > NARROW:
+        return np.asarray((x.T @ block.T).T)
     columns = np.empty((x.shape[1], block.shape[0]))
     for column, product in zip(np.ascontiguousarray(x.T), columns, strict=True):
         np.dot(block, column, out=product)

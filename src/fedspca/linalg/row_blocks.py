@@ -35,9 +35,18 @@ class RemoteRows(ABC):
     dense: bool
     in_order: bool = False  # whether parts are visited one after another, as covariates and weights need it
 
+    @property
+    def tallies(self) -> tuple[Array, Array] | None:
+        """Where rows hold a few values only: these (k, NaN among them), and how often each feature has each (k × d)."""
+        return None
+
     @abstractmethod
     def total(self, of: Callable[[Rows], Sums]) -> Sums:
         """Σ of(part) over the parts in which the rows are stored."""
+
+    def filled_total(self, of: Callable[[Any], Sums], fill: Array, least: int) -> Sums:
+        """Σ of(block) over blocks of the parts, with each missing value replaced by its feature's fill."""
+        return self.total(partial(total, of=of, fill=fill, least=least))
 
     @abstractmethod
     def labelled_total(self, of: Callable[[Rows, Labels], Sums], labels: Labels) -> Sums:
@@ -50,7 +59,9 @@ AnyRows: TypeAlias = Rows | RemoteRows
 def total(rows: AnyRows, of: Callable[[Any], Sums], fill: Array | None = None, *, least: int = 1) -> Sums:
     """Σ of(block) over blocks of the rows, wherever these are; see :func:`row_blocks` for the blocks."""
     if isinstance(rows, RemoteRows):
-        return rows.total(partial(total, of=of, fill=fill, least=least))
+        if fill is not None:
+            return rows.filled_total(of, fill, least)
+        return rows.total(partial(total, of=of, least=least))
     sums: Sums | None = None
     for block in row_blocks(rows, fill, least=least):
         terms = of(block)

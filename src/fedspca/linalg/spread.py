@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 ROWS = 64  # rows that are summed in single precision; sums beyond that are in double precision
 SINGLE_PAYS = 1 << 22  # with fewer numbers, even rows in single precision are summed in double precision
 LOOKED_AT = 512  # rows whose mean is the shift: from all over the table, since rows may be sorted
+AT_ONCE = 32  # of them are read before the pages around them are given back
 SMALLEST = 1e-25  # smaller sums of squares may have lost squares that single precision cannot hold
 
 
@@ -55,7 +56,7 @@ def spread_of(rows: NDArray[np.floating], most: float) -> Spread | None:
     n, d = rows.shape
     single = rows.dtype == np.float32 and rows.size >= SINGLE_PAYS
     kind = np.dtype(np.float32 if single else np.float64)
-    some = rows[:: max(1, n // LOOKED_AT)].astype(np.float64)
+    some = _from_all_over(rows)
     shift = (some[0] + (some - some[0]).mean(axis=0)).astype(kind)  # exactly the value of a constant feature
     step = max(ROWS, BLOCK_BYTES // (8 * d))
     summed = ROWS if single else step
@@ -75,3 +76,13 @@ def spread_of(rows: NDArray[np.floating], most: float) -> Spread | None:
     if not good or (single and bool((squares < SMALLEST).any())):
         return None
     return Spread(n, shift.astype(np.float64), sums, squares)
+
+
+def _from_all_over(rows: NDArray[np.floating]) -> Array:
+    """Return some rows, evenly spaced. Of a mapped file each brings many pages along, so they are given back early."""
+    stride = max(1, len(rows) // LOOKED_AT)
+    pieces = []
+    for start in range(0, len(rows), stride * AT_ONCE):
+        pieces.append(rows[start : start + stride * AT_ONCE : stride].astype(np.float64))
+        forget_mapped(rows)
+    return np.concatenate(pieces)

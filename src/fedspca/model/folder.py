@@ -45,7 +45,7 @@ DAMAGED = (
 )
 
 ADJUSTMENT = ("covariate_mean", "coefficients")
-MAPS = ("knots", "images", "shares", "clip")
+MAPS = ("knots", "images", "count_shares", "clip")
 GAPS = ("gap_scale", "gap_loadings", "gap_noise")
 REFERENCE = ("reference_mean", "reference_spread")
 BESIDE = ("basis", "patterns", "uniqueness")
@@ -153,7 +153,7 @@ def _shapes(arrays: Mapping[str, Array], prepared: Preparation) -> dict[str, tup
 def _map_shapes(name: str, d: int, arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the arrays of a transform that needed all sites."""
     if name == "pearson":
-        return {"shares": (d,), "clip": (1,)}
+        return {"count_shares": (d,), "clip": (1,)}
     return {"knots": (len(arrays["knots"]), d), "images": (len(arrays["knots"]), d)}
 
 

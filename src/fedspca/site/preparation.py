@@ -205,6 +205,11 @@ class Preparation:
             )
         if self.scale == "site" and self.centre != "site":
             raise InvalidData("Features divided by a site's own spread need the site's own mean too: centre by site.")
+        if self.scale == "site" and self.variable is not None:
+            raise InvalidData(
+                "variable keeps the features of the largest variance, and features divided by each site's own spread "
+                "(scale_by site) all have the same. Use one of the two."
+            )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Preparation":
@@ -220,6 +225,21 @@ class Preparation:
             transform=tuple(settings.get("transform") or ()),
             variable=chosen["variable"],
         )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that ask for this preparation, so that :meth:`of` returns it again."""
+        terms = list(self.design.terms)
+        return {
+            "protect" if self.combat else "adjust": terms,
+            "levels": {name: list(levels) for name, levels in self.design.levels.items()},
+            "weight": "weight" if self.weighted else None,
+            "site_weight": "equal" if self.equal_sites else "rows",
+            "variable": self.variable,
+            "centre": self.centre,
+            "scale_by": self.scale,
+            "transform": list(self.transform),
+        }
 
     @property
     def counts_rows(self) -> bool:
@@ -328,7 +348,7 @@ def own_view(rows: AnyRows, beside: Beside, preparation: Preparation, *, missing
         squares = np.maximum(squares - offsets**2 / counts, 0.0)
         constant = squares <= n * (2 * np.finfo(float).eps * np.abs(mean)) ** 2
         # with equal sites the weights of each site sum to one, so the number of rows is used instead
-        free = counts * (rows.shape[0] - 1) / n if preparation.equal_sites else counts - 1
+        free = counts * (1 - 1 / rows.shape[0]) if preparation.equal_sites else counts - 1
         scale = np.where(constant, 1.0, np.sqrt(squares / np.where(free > 0, free, 1.0)))
     return Own(mean, scale)
 

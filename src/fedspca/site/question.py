@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -128,7 +128,7 @@ class SiteData:
         """Return the data as a question sees them: through the transform that it brings, if it brings one."""
         seen = map_of(query.arrays)
         if seen is None:
-            return self
+            return self if self.own is None or self.preparation.joint is None else self._before_transform
         last = self._mapped
         if last is None or not isinstance(last.rows, MappedRows) or not _same_arrays(last.rows.seen, seen):
             if isinstance(self.rows, RemoteRows):
@@ -138,6 +138,12 @@ class SiteData:
             last = SiteData(self.site, MappedRows(self.rows, seen), **about)
             self._mapped = last
         return last
+
+    @cached_property
+    def _before_transform(self) -> "SiteData":
+        """The rows as they are, of which a transform is learnt; the site's own mean is that of transformed rows."""
+        raw = replace(self.preparation, centre="joint", scale="joint")
+        return SiteData(self.site, self.rows, missing=self.missing, few=self.few, preparation=raw)
 
     @cached_property
     def totals(self) -> NDArray[np.float64]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fedspca.dp.accounting import Purpose
 from fedspca.dp.ledger import Ledger
-from fedspca.linalg.feature_sums import column_counts
-from fedspca.linalg.row_blocks import AnyRows, RemoteRows, Rows, Sums, row_blocks, total
+from fedspca.linalg.feature_sums import counts_where
+from fedspca.linalg.row_blocks import AnyRows, RemoteRows, Rows, row_blocks
 from fedspca.linalg.spread import spread_of
 from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.disclosure import disclosed, singled_out
@@ -150,7 +150,7 @@ class Site:
     def singled_out(self, query: Query) -> str | None:
         """Return which feature the transform of a question would make one of few rows; None if it does not."""
         seen = self._data.under(query)
-        if seen is self._data:
+        if seen.rows is self._data.rows:
             return None
         at = singled_out(self._data.rows, seen.rows, self.policy.min_fold_rows)
         return None if at is None else self.feature_names[at]
@@ -341,11 +341,7 @@ def _check_values(site: str, rows: AnyRows, names: tuple[str, ...], *, allow_mis
 
 def _check_remote_values(site: str, rows: RemoteRows, names: tuple[str, ...], *, allow_missing: bool) -> bool:
     """Do the same where the rows are: bad values are counted by column, in one sum."""
-
-    def of(block: Any) -> Sums:
-        return column_counts(block, np.isnan), column_counts(block, lambda values: np.abs(values) >= TOO_LARGE)
-
-    missing, large = total(rows, of)
+    missing, large = counts_where(rows, np.isnan, lambda values: np.abs(values) >= TOO_LARGE)
     bad = large if allow_missing else large + missing
     if bad.any():
         column = int(np.argmax(bad > 0))

@@ -1,8 +1,12 @@
 """Questions about covariates: their sums, their products with the features, and what they leave."""
 
+from typing import Any
+
 import numpy as np
 
+from fedspca.linalg.beside import Beside
 from fedspca.linalg.feature_sums import covariate_products
+from fedspca.linalg.row_blocks import Sums, total
 from fedspca.site.answers.frames import covariates_of, raw_frame
 from fedspca.site.answers.moments import deviation_sums
 from fedspca.site.question import Query, SiteData, State, Terms
@@ -31,7 +35,12 @@ def residuals(data: SiteData, state: State, query: Query) -> tuple[State, Terms]
 
 def covariates_between(data: SiteData, state: State, query: Query) -> tuple[State, Terms]:
     """(C − γ)ᵀ(C − γ), and the part of it that lies between the sites' means: (Σc)(Σc)ᵀ/n of this site, about γ."""
-    about = covariates_of(data, query) - query.arrays["covariate_mean"]
-    weighted = data.beside.weighted(about)
-    sums, n = weighted.sum(axis=0), data.beside.ones(len(about)).sum()
-    return state, {"inner": weighted.T @ about, "between": np.outer(sums, sums) / n}
+    covariates, mean = covariates_of(data, query), query.arrays["covariate_mean"]
+
+    def of(block: Any, part: Beside) -> Sums:
+        about = block - mean
+        weighted = part.weighted(about)
+        return weighted.T @ about, weighted.sum(axis=0)
+
+    inner, sums = total(covariates, data.beside.along(of))
+    return state, {"inner": inner, "between": np.outer(sums, sums) / data.beside.ones(len(covariates)).sum()}

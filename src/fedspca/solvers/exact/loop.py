@@ -127,6 +127,16 @@ def ended(state: State, width: int) -> Array:
     return nystrom.leading(state.model, min(width, state.model.rank))[1]
 
 
+def leading_values(state: State, n: int) -> Array | None:
+    """The n largest eigenvalues of the model. None unless the power rounds were all taken: then it knows them badly.
+
+    The eigenvalues of S are no smaller, since M ⪯ S, and no sum of them is smaller than what the loadings capture.
+    """
+    if state.power_rounds < POWER_ROUNDS or state.round < POWER_ROUNDS or state.model.rank < n:
+        return None
+    return nystrom.leading(state.model, n)[0]
+
+
 def question(state: State) -> Array:
     """Directions Q of the next round."""
     return state.asked
