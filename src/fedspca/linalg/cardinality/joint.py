@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside, Column
 from fedspca.linalg.cardinality.column import Columns, best_columns, best_of_each, lowest
-from fedspca.linalg.cardinality.moves import exchanged, handed_over, swapped
+from fedspca.linalg.cardinality.moves import handed_over, swapped
 from fedspca.linalg.cardinality.points import Points, bases, fitted, in_order, parts, supports_of, swept
 from fedspca.linalg.cardinality.polish import (
     Fit,
@@ -26,6 +26,7 @@ Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _APART = 1e-9  # columns farther from orthonormal than this are rejected
+_BEHIND = 0.02  # share of the variance: after a sweep, the later winner was never farther behind the best
 
 
 def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, starts: Iterable[Array] = ()) -> Fit:
@@ -82,14 +83,14 @@ def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list
     quick = tuning.quick()
     points = swept(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
     if tuning.handovers:
-        points = swept(s, points.best(tuning.points // 2), k, orthogonal, quick, sweeps=1)
+        points = swept(s, points.best(tuning.points // 2, _BEHIND), k, orthogonal, quick, sweeps=1)
+        points = points.best(tuning.finalists, _BEHIND)
     points = points.best(tuning.finalists)
     points = swept(s, points, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
     best = _polished(s, points, orthogonal)
     if tuning.handovers:
         best = handed_over(s, best, k, orthogonal, tuning)
         best = swapped(s, best, k, orthogonal, tuning)
-        best = exchanged(s, best, k, orthogonal, tuning)
     return best
 
 
