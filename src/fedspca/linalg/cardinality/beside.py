@@ -15,7 +15,7 @@ Index = NDArray[np.intp]
 Exactly = Callable[[Index], tuple[Array, Array]]  # gains and weights of some of the blocks
 
 _STACKED = 48  # size up to which eigenproblems are solved many at a time
-_DENSE = 200  # with at most this many features, P S P is formed: its parts are then found by one call each
+_SMALL = 50  # with at most this many features, P S P is formed: its parts are then found by one call each
 _NONE, _WITHIN = 1e-12, 1e-9  # a part of a basis vector is zero, or in the span of others, up to rounding
 _MANY = 128  # rows of all blocks together: with fewer, LAPACK is as fast as powers
 _CONVERGED = 1e-7  # relative residual of an eigenvector: its eigenvalue is then off by the square of it
@@ -72,7 +72,7 @@ class Beside:
     @property
     def formed(self) -> bool:
         """Whether ``P S P`` is formed as a whole. With many features, its parts are computed from S as needed."""
-        return self.alone or len(self.s) <= _DENSE
+        return self.alone or len(self.s) <= _SMALL or "each" in self.__dict__
 
     @cached_property
     def image(self) -> Array:
@@ -236,6 +236,15 @@ def _projections(u: Array) -> Array:
         if step + 1 < q:
             left = left - column[:, :, None] * (column[:, None, :] @ left)
     return np.asarray(found @ found.transpose(0, 2, 1))
+
+
+def best_beside(s: Array, basis: Array, image: Array, support: Index) -> tuple[float, Array]:
+    """Argmax of the gain on one support beside one orthonormal basis B (d, q), where ``S B`` is known."""
+    inside, out = basis[support], image[support]
+    cross = out @ inside.T
+    block = s[np.ix_(support, support)] - cross - cross.T + inside @ (basis.T @ image) @ inside.T
+    gains, weights = _whitened(block[None], (np.eye(len(support)) - inside @ inside.T)[None])
+    return float(gains[0]), weights[0]
 
 
 def _whitened(blocks: Array, metric: Array) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _TOGETHER = 48  # non-zeros in all: with more, Newton steps with a dense Hessian take longer than sparse ones
-_STEPS = 3  # of a refit of all columns together
+_STEPS = 2  # of a refit of all columns together
 GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
 _STACK = 4_000_000  # entries: that many of a stack of matrices P S P are kept at a time
 _ORTHONORMAL = 1e-15  # rounding error of w' w - I if supports are disjoint

@@ -1,11 +1,14 @@
 """Refit of all columns together, on fixed supports."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
-from fedspca.linalg.cardinality.beside import Beside
+from fedspca.linalg.cardinality.beside import best_beside
 from fedspca.linalg.newton import Surrogate, polish
 from fedspca.linalg.quadratic import DenseQuadratic
 from fedspca.linalg.small import eigenpairs, largest_eigenpairs
@@ -17,8 +20,10 @@ Index = NDArray[np.intp]
 _NEWTON_TOL, _NEWTON_STEPS = 1e-11, 40
 _ROUGH_TOL, _ROUGH_STEPS = 1e-4, 3
 _ORTHONORMAL = 1e-15  # rounding error of w' w - I if supports are disjoint
-_STILL, _SWEEPS = 1e-14, 300  # a sweep that gains less than this share of the variance is the last
-_ROUGH_STILL, _ROUGH_SWEEPS = 1e-5, 4  # the same, if points are only to be ranked
+_STILL, _ROUNDS = 1e-14, 150  # two sweeps that gain less than this share of the variance are the last
+_ROUGH_STILL, _ROUGH_ROUNDS = 1e-5, 2  # the same, if points are only to be ranked
+_DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
+_FARTHEST = 1e4  # times the first of two sweeps that a step may be longer
 
 
 class Fit(NamedTuple):
@@ -44,7 +49,7 @@ def orthonormal_basis(w: Array) -> Array:
     if float(np.abs(gram - np.eye(len(gram))).max()) < _ORTHONORMAL:
         return w
     values, vectors = eigenpairs(gram)
-    keep = values > 1e-12 * values[-1]
+    keep = values > _DEPENDENT * values[-1]
     return np.asarray(np.linalg.qr(w @ (vectors[:, keep] / np.sqrt(values[keep])))[0])
 
 
@@ -70,42 +75,79 @@ def refit_apart(s: Array, w: Array) -> Fit | None:
 
 def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
     """Argmax of ``tr(w' S w)`` over orthonormal w on the supports of w: Newton steps on the sparse Stiefel manifold."""
-    apart = refit_apart(s, w)
-    if apart is not None:
-        return apart
-    tol, steps = (_ROUGH_TOL, _ROUGH_STEPS) if rough else (_NEWTON_TOL, _NEWTON_STEPS)
-    rows = np.flatnonzero(w.any(axis=1))
-    part, z = s[np.ix_(rows, rows)], w[rows]
-    problem = Surrogate(DenseQuadratic(part), np.zeros_like(z), np.zeros(z.shape[1]))
-    half = part @ z
-    z, _, value, *_ = polish(problem, z, half, -float(np.vdot(z, half)), tol, max_newton=steps, keep_signs=False)
-    return Fit(_apart(_scattered(z, rows, len(s)), s), -value)
+    return refit_apart(s, w) or _grouped(s, w, partial(_refit_orthogonal, rough=rough))
 
 
 def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
     """Argmax of the variance of span(w) over w on the supports of w: exact updates of each column in turn."""
-    apart = refit_apart(s, w)
-    if apart is not None:
-        return apart
-    still, sweeps = (_ROUGH_STILL, _ROUGH_SWEEPS) if rough else (_STILL, _SWEEPS)
-    rows = np.flatnonzero(w.any(axis=1))
-    part, z = s[np.ix_(rows, rows)], w[rows]
-    supports = [np.flatnonzero(column) for column in z.T]
-    value = captured(part, z)
-    for _ in range(sweeps if z.shape[1] > 1 else 1):
-        before = value
-        for j, support in enumerate(supports):
-            if not len(support):  # S has too low a rank for so many columns
-                continue
-            basis = orthonormal_basis(np.delete(z, j, axis=1))
-            column = Beside(part, basis, orthogonal=False).column(support)
-            if np.isfinite(column.gain):
-                z[:, j] = 0.0
-                z[support, j] = column.weights
-        value = captured(part, z)
-        if value <= before * (1.0 + still):
+    return refit_apart(s, w) or _grouped(s, w, partial(_refit_free, rough=rough))
+
+
+def _grouped(s: Array, w: Array, refit: Callable[[Array, Array], Fit]) -> Fit:
+    """Refit columns together that share features, directly or through others: groups do not depend on each other."""
+    named = w != 0.0
+    n, group_of = connected_components(named.T.astype(float) @ named, directed=False)
+    z, variance = np.zeros_like(w), 0.0
+    for group in range(n):
+        columns = np.flatnonzero(group_of == group)
+        rows = np.flatnonzero(named[:, columns].any(axis=1))
+        if not len(rows):  # S has too low a rank for so many columns
+            continue
+        part, inside = s[np.ix_(rows, rows)], w[np.ix_(rows, columns)]
+        fit = refit_apart(part, inside) or refit(part, inside)
+        z[np.ix_(rows, columns)] = _apart(fit.w, part)
+        variance += fit.variance
+    return Fit(z, variance)
+
+
+def _refit_orthogonal(s: Array, w: Array, rough: bool) -> Fit:
+    tol, steps = (_ROUGH_TOL, _ROUGH_STEPS) if rough else (_NEWTON_TOL, _NEWTON_STEPS)
+    problem = Surrogate(DenseQuadratic(s), np.zeros_like(w), np.zeros(w.shape[1]))
+    half = s @ w
+    z, _, value, *_ = polish(problem, w, half, -float(np.vdot(w, half)), tol, max_newton=steps, keep_signs=False)
+    return Fit(z, -value)
+
+
+def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
+    """Sweeps over all columns. Two of them tell how they go on, and a step that far is taken if it gains."""
+    still, rounds = (_ROUGH_STILL, _ROUGH_ROUNDS) if rough else (_STILL, _ROUNDS)
+    supports = [np.flatnonzero(column) for column in w.T]
+    best = Fit(w, captured(s, w))
+    for _ in range(rounds):
+        once = _in_turn(s, best.w, supports)
+        twice = _in_turn(s, once, supports)
+        ahead = _extrapolated(best.w, once, twice)
+        before, best = best, max((Fit(z, captured(s, z)) for z in (twice, ahead)), key=lambda fit: fit.variance)
+        if best.variance <= before.variance * (1.0 + still):
             break
-    return Fit(_apart(_scattered(z, rows, len(s)), s), value)
+    return best
+
+
+def _extrapolated(start: Array, once: Array, twice: Array) -> Array:
+    """Where a sequence that converges linearly is about to end (Varadhan and Roland's squared extrapolation)."""
+    step = once - start
+    change = twice - once - step
+    length = max(1.0, float(np.linalg.norm(step)) / max(float(np.linalg.norm(change)), 1e-300))
+    if length > _FARTHEST:  # nothing moves but rounding errors
+        return twice
+    ahead = start + 2.0 * length * step + length * length * change
+    return np.asarray(ahead / np.maximum(np.linalg.norm(ahead, axis=0), 1e-300))
+
+
+def _in_turn(s: Array, w: Array, supports: list[Index]) -> Array:
+    """Each column replaced by the best one on its support beside the others, with the sign that it had."""
+    z = w.copy()
+    image = s @ z
+    for j, support in enumerate(supports):
+        others = np.delete(np.arange(len(supports)), j)
+        values, vectors = eigenpairs(z[:, others].T @ z[:, others])
+        keep = values > _DEPENDENT * values[-1]
+        turn = vectors[:, keep] / np.sqrt(values[keep])
+        gain, x = best_beside(s, z[:, others] @ turn, image[:, others] @ turn, support)
+        if np.isfinite(gain):
+            z[support, j] = x if float(x @ z[support, j]) >= 0.0 else -x
+            image[:, j] = s[:, support] @ z[support, j]
+    return z
 
 
 def nearest_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit | None:
@@ -115,12 +157,6 @@ def nearest_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit | None
         return apart
     near = retract(w)
     return None if near is None else refit_orthogonal(s, near, rough=rough)
-
-
-def _scattered(part: Array, rows: Index, d: int) -> Array:
-    w = np.zeros((d, part.shape[1]))
-    w[rows] = part
-    return w
 
 
 def _apart(w: Array, s: Array) -> Array:
