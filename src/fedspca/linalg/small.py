@@ -78,6 +78,12 @@ def positive_factor(a: Array) -> Array:
     return np.asarray(factor)
 
 
+def solve_positive(a: Array, b: Array) -> Array | None:
+    """The x with ``a x = b`` for a symmetric a; None if a is not positive definite."""
+    _, x, info = lapack.dposv(a, b)
+    return None if info else np.asarray(x)
+
+
 def solve_factored(factor: Array, b: Array) -> Array:
     """The x with ``R' R x = b``."""
     return np.asarray(lapack.dpotrs(factor, b)[0])

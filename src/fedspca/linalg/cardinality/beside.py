@@ -114,9 +114,13 @@ class Beside:
         """The rows of ``P S P`` of each of m supports: (m, k, d)."""
         if self.formed:
             return np.asarray(self.each[of[:, None], supports])
-        rest, basis = self.rest[of].transpose(0, 2, 1), self.stack[of].transpose(0, 2, 1)
+        rest, basis = self._whose(self.rest, of), self._whose(self.stack, of)
         left = self.rest[of[:, None], supports] @ basis + self.stack[of[:, None], supports] @ rest
         return np.asarray(self.s[supports] - left)
+
+    def _whose(self, stack: Array, of: Index) -> Array:
+        """The transposed matrices of some owners (m, q, d); if there is only one owner, its matrix once."""
+        return (stack if len(stack) == 1 else stack[of]).transpose(0, 2, 1)
 
     def images(self, supports: Index, weights: Array, of: Index) -> Array:
         """``P S P x`` for each of m sparse x, given by their supports and weights: (m, d)."""
@@ -125,7 +129,7 @@ class Beside:
         images = (weights[:, None, :] @ self.s[supports])[:, 0]
         along = weights[:, None, :] @ self.rest[of[:, None], supports]
         inside = weights[:, None, :] @ self.stack[of[:, None], supports]
-        left = along @ self.stack[of].transpose(0, 2, 1) + inside @ self.rest[of].transpose(0, 2, 1)
+        left = along @ self._whose(self.stack, of) + inside @ self._whose(self.rest, of)
         return np.asarray(images - left[:, 0])
 
     def refit(self, supports: Index, of: Index | None = None) -> tuple[Array, Array]:
@@ -210,7 +214,7 @@ class Beside:
             return y
         inside = (weights[:, None, :] @ self.stack[of[:, None], supports])[:, 0]
         left = np.maximum(1.0 - np.einsum("mq,mq->m", inside, inside), _HELD)
-        along = (np.maximum(gains, 0.0)[:, None] * inside)[:, None, :] @ self.stack[of].transpose(0, 2, 1)
+        along = (np.maximum(gains, 0.0)[:, None] * inside)[:, None, :] @ self._whose(self.stack, of)
         return np.asarray(y / left[:, None] + along[:, 0])
 
 

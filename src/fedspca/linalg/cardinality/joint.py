@@ -81,7 +81,9 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
     quick = tuning.quick()
-    points = swept(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
+    points = _first(s, k, orthogonal, quick, dense)
+    if tuning.points > 1:
+        points = swept(s, points, k, orthogonal, quick, sweeps=1)
     if tuning.handovers:
         points = swept(s, points.best(tuning.points // 2, _BEHIND), k, orthogonal, quick, sweeps=1)
         points = points.best(tuning.finalists, _BEHIND)
@@ -131,6 +133,8 @@ def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Ar
     """Starting points: columns by deflation, and from a pool of supports; made orthogonal if that is required."""
     given = np.array(dense).reshape(-1, len(s), len(k))
     single = _single(s, k, tuning)
+    if tuning.points == 1:
+        return _beam(s, k, orthogonal, tuning, single)
     pooled = _pooled(s, k, supports_of(given, k), tuning, single)
     if orthogonal:
         if sum(k) > len(s):  # supports overlap: columns that were found freely may suit, too

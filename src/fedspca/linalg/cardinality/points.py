@@ -22,7 +22,7 @@ _TOGETHER = 48  # non-zeros in all: with more, Newton steps with a dense Hessian
 _STEPS = 2  # of a refit of all columns together
 GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
 _STACK = 4_000_000  # entries: that many of a stack of matrices P S P are kept at a time
-_ORTHONORMAL = 1e-15  # rounding error of w' w - I if supports are disjoint
+_ORTHONORMAL = 1e-12  # largest entry of w' w - I: below this, w is a basis as it is
 _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
 
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from fedspca.linalg.cardinality.beside import best_beside
 from fedspca.linalg.newton import Surrogate, polish
 from fedspca.linalg.quadratic import DenseQuadratic
-from fedspca.linalg.small import eigenpairs, largest_eigenpairs
+from fedspca.linalg.small import eigenpairs, largest_eigenpairs, solve_positive
 from fedspca.linalg.sparse_stiefel import retract
 
 Array = NDArray[np.float64]
@@ -20,10 +20,10 @@ Index = NDArray[np.intp]
 _NEWTON_TOL, _NEWTON_STEPS = 1e-11, 40
 _ROUGH_TOL, _ROUGH_STEPS = 1e-4, 3
 _ORTHONORMAL = 1e-15  # rounding error of w' w - I if supports are disjoint
-_STILL, _ROUNDS = 1e-14, 150  # two sweeps that gain less than this share of the variance are the last
+_STILL, _ROUNDS = 1e-14, 150  # a round that gains less than this share of the variance is the last
 _ROUGH_STILL, _ROUGH_ROUNDS = 1e-5, 2  # the same, if points are only to be ranked
 _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
-_FARTHEST = 1e4  # times the first of two sweeps that a step may be longer
+_RIDGE = 1e-9  # share of the largest curvature
 
 
 class Fit(NamedTuple):
@@ -79,7 +79,7 @@ def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
 
 
 def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
-    """Argmax of the variance of span(w) over w on the supports of w: exact updates of each column in turn."""
+    """Argmax of the variance of span(w) over w on the supports of w: columns updated in turn, and Newton steps."""
     return refit_apart(s, w) or _grouped(s, w, partial(_refit_free, rough=rough))
 
 
@@ -109,29 +109,47 @@ def _refit_orthogonal(s: Array, w: Array, rough: bool) -> Fit:
 
 
 def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
-    """Sweeps over all columns. Two of them tell how they go on, and a step that far is taken if it gains."""
+    """Sweeps over all columns, which always gain, and Newton steps, which converge fast near the end."""
     still, rounds = (_ROUGH_STILL, _ROUGH_ROUNDS) if rough else (_STILL, _ROUNDS)
     supports = [np.flatnonzero(column) for column in w.T]
     best = Fit(w, captured(s, w))
     for _ in range(rounds):
-        once = _in_turn(s, best.w, supports)
-        twice = _in_turn(s, once, supports)
-        ahead = _extrapolated(best.w, once, twice)
-        before, best = best, max((Fit(z, captured(s, z)) for z in (twice, ahead)), key=lambda fit: fit.variance)
+        before, z = best, _in_turn(s, best.w, supports)
+        best = max((Fit(x, captured(s, x)) for x in (z, _newton(s, z))), key=lambda fit: fit.variance)
         if best.variance <= before.variance * (1.0 + still):
             break
     return best
 
 
-def _extrapolated(start: Array, once: Array, twice: Array) -> Array:
-    """Where a sequence that converges linearly is about to end (Varadhan and Roland's squared extrapolation)."""
-    step = once - start
-    change = twice - once - step
-    length = max(1.0, float(np.linalg.norm(step)) / max(float(np.linalg.norm(change)), 1e-300))
-    if length > _FARTHEST:  # nothing moves but rounding errors
-        return twice
-    ahead = start + 2.0 * length * step + length * length * change
-    return np.asarray(ahead / np.maximum(np.linalg.norm(ahead, axis=0), 1e-300))
+def _newton(s: Array, w: Array) -> Array:
+    """A Newton step on ``tr((w' w)^-1 w' S w)`` over the non-zeros of w; w itself where the step would not ascend.
+
+    With the dual basis ``B = w (w' w)^-1``, P the projection on span(w) and ``Q = I - P`` the gradient is ``2 N`` for
+    ``N = Q S B``. The second derivative with regard to the entries (a, i) and (b, j) is twice
+    ``(Q S Q)_ab (w' w)^-1_ij - Q_ab (B' S B)_ij - B_aj N_bi - N_aj B_bi``.
+    """
+    a, i = np.nonzero(w)
+    gram = w.T @ w
+    inverse = solve_positive(gram, np.eye(len(gram)))
+    if inverse is None:
+        return w
+    dual = w @ inverse
+    off = np.eye(len(w)) - dual @ w.T
+    image = s @ dual
+    slope = off @ image
+    curved = off @ s @ off
+    x, y = dual[a][:, i], slope[a][:, i]
+    hessian = curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * (dual.T @ image)[i][:, i] - x * y.T - y * x.T
+    size = float(np.abs(hessian.diagonal()).max())
+    entries = w[a, i]
+    hessian -= size * (np.outer(entries, entries) * (i[:, None] == i))  # the length of a column does not count
+    hessian.flat[:: len(a) + 1] -= _RIDGE * size  # nor does what leaves the span as it is
+    step = solve_positive(-hessian, slope[a, i])
+    if step is None:
+        return w
+    z = w.copy()
+    z[a, i] += step
+    return np.asarray(z / np.linalg.norm(z, axis=0))
 
 
 def _in_turn(s: Array, w: Array, supports: list[Index]) -> Array:
