@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.cardinality.column import Columns, best_of_each, climbed
-from fedspca.linalg.cardinality.polish import Fit, nearest_orthogonal, refit_orthogonal
+from fedspca.linalg.cardinality.polish import Fit, nearest_orthogonal, refit_free, refit_orthogonal
 from fedspca.linalg.cardinality.selection import TIE, heaviest, signatures
 from fedspca.linalg.cardinality.together import nearest, refitted
 from fedspca.linalg.cardinality.tuning import Tuning
@@ -19,7 +19,7 @@ Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _TOGETHER = 48  # non-zeros in all: with more, Newton steps with a dense Hessian take longer than sparse ones
-_STEPS = 2  # of a refit of all columns together
+_STEPS, _SWEEPS = 2, 3  # of a rough refit of all columns: Newton steps together, or sweeps over them
 GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
 _STACK = 4_000_000  # entries: that many of a stack of matrices P S P are kept at a time
 _ORTHONORMAL = 1e-12  # largest entry of w' w - I: below this, w is a basis as it is
@@ -168,7 +168,7 @@ def _joint(s: Array, points: Points, supports: list[Index], near: Array) -> Poin
 
 def _in_turn(s: Array, points: Points, supports: list[Index]) -> Points:
     """Columns that may overlap, refitted in turn."""
-    for _ in range(_STEPS):
+    for _ in range(_SWEEPS):
         for j, support in enumerate(supports):
             points = _replaced(s, points, j, orthogonal=False, support=support)
     return points
@@ -224,8 +224,9 @@ def swept(
                 stale[at, j] = False
                 stale[gained], moved[gained] = True, True
         at = np.flatnonzero(moved)
-        if orthogonal and len(at):
-            stale[_replace(points, at, stepped(s, _together(s, points.at(at), k), k))] = True
+        if len(at) and (orthogonal or everywhere):
+            here = _together(s, points.at(at), k, orthogonal)
+            stale[_replace(points, at, stepped(s, here, k) if orthogonal else here)] = True
     return points
 
 
@@ -236,14 +237,15 @@ def _replace(points: Points, at: Index, after: Points) -> Index:
     return gained
 
 
-def _together(s: Array, points: Points, k: Counts) -> Points:
-    """Orthogonal columns whose supports overlap, refitted together."""
+def _together(s: Array, points: Points, k: Counts, orthogonal: bool) -> Points:
+    """Columns whose supports overlap, refitted together."""
     shared = np.flatnonzero(_overlap(points.w))
     if not len(shared):
         return points
     part = points.at(shared)
-    if sum(k) > _TOGETHER:
-        after = Points.of([refit_orthogonal(s, w, rough=True) for w in part.w])
+    if not orthogonal or sum(k) > _TOGETHER:
+        refit = refit_orthogonal if orthogonal else refit_free
+        after = Points.of([refit(s, w, rough=True) for w in part.w])
     else:
         after = Points(*refitted(s, part.w, supports_of(part.w, k), _STEPS))
     w, variances = points.w.copy(), points.variances.copy()

@@ -21,7 +21,7 @@ _NEWTON_TOL, _NEWTON_STEPS = 1e-11, 40
 _ROUGH_TOL, _ROUGH_STEPS = 1e-4, 3
 _ORTHONORMAL = 1e-15  # rounding error of w' w - I if supports are disjoint
 _STILL, _ROUNDS = 1e-14, 150  # a round that gains less than this share of the variance is the last
-_ROUGH_STILL, _ROUGH_ROUNDS = 1e-5, 2  # the same, if points are only to be ranked
+_ROUGH_STILL, _ROUGH_ROUNDS = 1e-5, 1  # the same, if points are only to be ranked
 _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
 _RIDGE = 1e-9  # share of the largest curvature
 
