@@ -226,7 +226,9 @@ def swept(
         at = np.flatnonzero(moved)
         if len(at) and (orthogonal or everywhere):
             here = _together(s, points.at(at), k, orthogonal)
-            stale[_replace(points, at, stepped(s, here, k) if orthogonal else here)] = True
+            if orthogonal and tuning.points > 1:  # with many components, such steps gain nothing and take long
+                here = stepped(s, here, k)
+            stale[_replace(points, at, here)] = True
     return points
 
 
