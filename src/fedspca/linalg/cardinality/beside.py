@@ -17,7 +17,7 @@ Exactly = Callable[[Index], tuple[Array, Array]]  # gains and weights of some of
 _STACKED = 48  # size up to which eigenproblems are solved many at a time
 _SMALL = 50  # with at most this many features, P S P is formed: its parts are then found by one call each
 _NONE, _WITHIN = 1e-12, 1e-9  # a part of a basis vector is zero, or in the span of others, up to rounding
-_MANY = 128  # rows of all blocks together: with fewer, LAPACK is as fast as powers
+_MANY = 600  # entries of all blocks together: with fewer, LAPACK is as fast as powers
 _CONVERGED = 1e-7  # relative residual of an eigenvector: its eigenvalue is then off by the square of it
 _NEARLY_HELD = 1e6  # entries of the inverse of a metric: with larger ones too many digits are lost
 _HELD = 1e-8  # a direction lies in the span if the squared sine of its angle with the span is below this
@@ -181,7 +181,7 @@ class Beside:
     def _leading(self, blocks: Array, exactly: Exactly, metric: Array | None = None) -> tuple[Array, Array]:
         """Argmax of ``x' C x / x' M x`` over unit x, for m blocks C: by powers, or ``exactly`` where these fail."""
         m, k = blocks.shape[:2]
-        if m * k < _MANY or k > _STACKED:
+        if m * k * k < _MANY or k > _STACKED:
             return exactly(np.arange(m))
         if metric is None:
             x = powered(blocks)

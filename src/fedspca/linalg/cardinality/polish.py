@@ -23,7 +23,8 @@ _ORTHONORMAL = 1e-15  # rounding error of w' w - I if supports are disjoint
 _STILL, _ROUNDS = 1e-14, 150  # a round that gains less than this share of the variance is the last
 _ROUGH_STILL, _ROUGH_ROUNDS = 1e-5, 1  # the same, if points are only to be ranked
 _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
-_RIDGE = 1e-9  # share of the largest curvature
+_RIDGE, _FLAT = 1e-9, 1e-3  # shares of the largest curvature, as in `together.py`
+_LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
 
 
 class Fit(NamedTuple):
@@ -115,14 +116,16 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
     best = Fit(w, captured(s, w))
     for _ in range(rounds):
         before, z = best, _in_turn(s, best.w, supports)
-        best = max((Fit(x, captured(s, x)) for x in (z, _newton(s, z))), key=lambda fit: fit.variance)
+        best = max((Fit(x, captured(s, x)) for x in (z, *_newton(s, z))), key=lambda fit: fit.variance)
         if best.variance <= before.variance * (1.0 + still):
             break
     return best
 
 
-def _newton(s: Array, w: Array) -> Array:
-    """A Newton step on ``tr((w' w)^-1 w' S w)`` over the non-zeros of w; w itself where the step would not ascend.
+def _newton(s: Array, w: Array) -> list[Array]:
+    """Newton steps of some lengths on ``tr((w' w)^-1 w' S w)`` over the non-zeros of w; none if w is dependent.
+
+    Where the Hessian is indefinite, the slope is divided by absolute curvatures, and the step leaves a saddle point.
 
     With the dual basis ``B = w (w' w)^-1``, P the projection on span(w) and ``Q = I - P`` the gradient is ``2 N`` for
     ``N = Q S B``. The second derivative with regard to the entries (a, i) and (b, j) is twice
@@ -132,7 +135,7 @@ def _newton(s: Array, w: Array) -> Array:
     gram = w.T @ w
     inverse = solve_positive(gram, np.eye(len(gram)))
     if inverse is None:
-        return w
+        return []
     dual = w @ inverse
     off = np.eye(len(w)) - dual @ w.T
     image = s @ dual
@@ -146,10 +149,14 @@ def _newton(s: Array, w: Array) -> Array:
     hessian.flat[:: len(a) + 1] -= _RIDGE * size  # nor does what leaves the span as it is
     step = solve_positive(-hessian, slope[a, i])
     if step is None:
-        return w
-    z = w.copy()
-    z[a, i] += step
-    return np.asarray(z / np.linalg.norm(z, axis=0))
+        values, vectors = eigenpairs(hessian)
+        step = vectors @ ((vectors.T @ slope[a, i]) / np.maximum(np.abs(values), _FLAT * size))
+    found = []
+    for length in _LENGTHS:
+        z = w.copy()
+        z[a, i] += length * step
+        found.append(z / np.linalg.norm(z, axis=0))
+    return found
 
 
 def _in_turn(s: Array, w: Array, supports: list[Index]) -> Array:
