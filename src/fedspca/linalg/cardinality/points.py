@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.cardinality.column import Columns, best_of_each, climbed
-from fedspca.linalg.cardinality.polish import Fit, nearest_orthogonal, refit_free, refit_orthogonal
+from fedspca.linalg.cardinality.polish import Fit, nearest_orthogonal, refit_orthogonal
 from fedspca.linalg.cardinality.selection import TIE, heaviest, signatures
 from fedspca.linalg.cardinality.together import nearest, refitted
 from fedspca.linalg.cardinality.tuning import Tuning
@@ -224,9 +224,9 @@ def swept(
                 stale[at, j] = False
                 stale[gained], moved[gained] = True, True
         at = np.flatnonzero(moved)
-        if len(at) and (orthogonal or everywhere):
-            here = _together(s, points.at(at), k, orthogonal)
-            if orthogonal and tuning.points > 1:  # with many components, such steps gain nothing and take long
+        if orthogonal and len(at):
+            here = _together(s, points.at(at), k)
+            if tuning.points > 1:  # with many components, such steps gain nothing and take long
                 here = stepped(s, here, k)
             stale[_replace(points, at, here)] = True
     return points
@@ -239,15 +239,14 @@ def _replace(points: Points, at: Index, after: Points) -> Index:
     return gained
 
 
-def _together(s: Array, points: Points, k: Counts, orthogonal: bool) -> Points:
-    """Columns whose supports overlap, refitted together."""
+def _together(s: Array, points: Points, k: Counts) -> Points:
+    """Orthogonal columns whose supports overlap, refitted together."""
     shared = np.flatnonzero(_overlap(points.w))
     if not len(shared):
         return points
     part = points.at(shared)
-    if not orthogonal or sum(k) > _TOGETHER:
-        refit = refit_orthogonal if orthogonal else refit_free
-        after = Points.of([refit(s, w, rough=True) for w in part.w])
+    if sum(k) > _TOGETHER:
+        after = Points.of([refit_orthogonal(s, w, rough=True) for w in part.w])
     else:
         after = Points(*refitted(s, part.w, supports_of(part.w, k), _STEPS))
     w, variances = points.w.copy(), points.variances.copy()
