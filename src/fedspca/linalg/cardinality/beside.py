@@ -179,9 +179,12 @@ class Beside:
         return self._leading(blocks, lambda at: _whitened(blocks[at], left[at]), left)
 
     def _leading(self, blocks: Array, exactly: Exactly, metric: Array | None = None) -> tuple[Array, Array]:
-        """Argmax of ``x' C x / x' M x`` over unit x, for m blocks C: by powers, or ``exactly`` where these fail."""
+        """Argmax of ``x' C x / x' M x`` over unit x, for m blocks C: by powers, or ``exactly`` where these fail.
+
+        Weights by powers have seven digits. One block alone has all of them.
+        """
         m, k = blocks.shape[:2]
-        if m * k * k < _MANY or k > _STACKED:
+        if m == 1 or m * k * k < _MANY or k > _STACKED:
             return exactly(np.arange(m))
         if metric is None:
             x = powered(blocks)

@@ -50,7 +50,7 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
     if len(k) == 1:
         given = np.hstack(dense) if dense else None
         alone = Beside(s, np.zeros((len(s), 0)), orthogonal)
-        column = lowest(alone, best_columns(alone, k[0], tuning, given)[0])
+        column = alone.column(lowest(alone, best_columns(alone, k[0], tuning, given)[0]).support)
         return Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain)
     rows = _promising(s, k, dense, tuning)
     if len(rows) < len(s):
