@@ -7,7 +7,9 @@ from fedspca.linalg.small import (
     inverse_cholesky,
     largest_eigenpairs,
     positive_factor,
+    powered,
     solve_factored,
+    solve_positive,
     stacked_eigenpairs,
 )
 
@@ -87,3 +89,30 @@ def test_a_stack_has_its_eigenpairs_where_the_fast_method_does_not_converge(monk
     values, vectors = stacked_eigenpairs(a)
     assert np.allclose(values, fast[0], atol=1e-12)
     assert np.allclose((vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1), a, atol=1e-12)
+
+
+def test_powers_find_leading_eigenvectors_of_matrices_of_any_size_and_of_products():
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((50, 6, 4))
+    x[:, :, 0] *= 3.0
+    a = x @ x.transpose(0, 2, 1) * 10.0 ** rng.integers(-100, 100, (50, 1, 1))
+    values, vectors = np.linalg.eigh(a)
+    clear = values[:, -2] < 0.9 * values[:, -1]
+    assert clear.sum() > 30
+    found = powered(a)
+    found /= np.linalg.norm(found, axis=1)[:, None]
+    assert np.abs(np.einsum("mk,mk->m", found, vectors[:, :, -1]))[clear] == pytest.approx(1.0, abs=1e-10)
+    metric = np.diag(np.arange(1.0, 7.0))
+    product = np.linalg.solve(metric, a[clear])
+    found = powered(product)
+    image = (product @ found[:, :, None])[:, :, 0]
+    ratio = np.einsum("mk,mk->m", found, image) / np.einsum("mk,mk->m", found, found)
+    largest = np.abs(np.linalg.eigvals(product)).max(axis=1)
+    assert ratio / largest == pytest.approx(1.0, abs=1e-2)
+    assert not powered(np.zeros((3, 2, 2))).any()
+
+
+def test_systems_that_are_not_positive_definite_have_no_solution(positive):
+    b = np.arange(12.0)
+    assert np.allclose(positive @ solve_positive(positive, b), b)
+    assert solve_positive(positive - 1e3 * np.eye(12), b) is None

@@ -7,6 +7,7 @@ from scipy.linalg import lapack
 Array = NDArray[np.float64]
 
 _FAR_APART = 0.1  # if the sine between every column and the earlier ones is above this, squaring costs two digits
+_SQUARINGS = 4  # twice: the 256th power
 _LIFTS = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)  # shares of the largest diagonal entry
 _APART = 1e-3  # if that sine is above this, squaring costs six digits
 
@@ -43,6 +44,20 @@ def stacked_eigenpairs(a: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
+def powered(a: Array) -> Array:
+    """A vector (m, k) near the leading eigenvector of each of a stack of matrices (m, k, k), by repeated squaring.
+
+    The matrices are positive semidefinite, or products of two that are. Products of many small matrices take a tenth of
+    the time of their eigenproblems. An eigenvalue of 0.94 times the largest leaves an error of 1e-7.
+    """
+    for _ in range(2):  # between two scalings nothing overflows, and nothing that counts underflows
+        a = a / np.maximum(np.sqrt(np.einsum("mij,mij->m", a, a)), 1e-300)[:, None, None]
+        for _ in range(_SQUARINGS):
+            a = a @ a
+    heaviest = np.argmax(np.einsum("mii->mi", a), axis=1)
+    return np.asarray(a[np.arange(len(a)), :, heaviest])
+
+
 def _slow_eigenpairs(a: Array) -> tuple[Array, Array]:
     values, vectors, info = lapack.dsyev(a, lower=0)
     if info:
@@ -61,6 +76,12 @@ def positive_factor(a: Array) -> Array:
             break
         factor, info = lapack.dpotrf(a + lift * float(a.diagonal().max()) * np.eye(len(a)))
     return np.asarray(factor)
+
+
+def solve_positive(a: Array, b: Array) -> Array | None:
+    """The x with ``a x = b`` for a symmetric a; None if a is not positive definite."""
+    _, x, info = lapack.dposv(a, b)
+    return None if info else np.asarray(x)
 
 
 def solve_factored(factor: Array, b: Array) -> Array:

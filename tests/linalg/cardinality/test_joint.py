@@ -116,6 +116,16 @@ def test_row_bounds_hold_for_the_feature_of_largest_weight():
         assert row_bounds(s, 3)[np.argmax(np.abs(fit.w[:, 0]))] >= fit.variance * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("k", [4, 12, 30])
+def test_one_component_is_the_leading_eigenvector_on_its_support(k):
+    x = np.random.default_rng(8).standard_normal((60, 50))
+    s = x.T @ x
+    fit = best_loadings(s, (k,), orthogonal=True, tuning=Tuning.for_size(50, k, 1))
+    support = fit.supports[0]
+    vector = np.linalg.eigh(s[np.ix_(support, support)])[1][:, -1]
+    assert np.abs(np.abs(fit.w[support, 0]) - np.abs(vector)).max() < 1e-10
+
+
 def test_ties_go_by_index_and_not_by_the_last_bit():
     scores = np.array([[1.0, 0.5, 1.0 + 1e-13, 0.5 - 1e-14, 0.5 + 1e-15]])
     for noise in (0.0, 1e-13, -1e-13):

@@ -1,5 +1,6 @@
 """One column beside the span of the others: the exact variance that the best x on a support adds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -7,14 +8,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.small import largest_eigenpairs, stacked_eigenpairs
+from fedspca.linalg.small import largest_eigenpairs, powered, stacked_eigenpairs
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+Exactly = Callable[[Index], tuple[Array, Array]]  # gains and weights of some of the blocks
 
 _STACKED = 48  # size up to which eigenproblems are solved many at a time
-_DENSE = 200  # with at most this many features, P S P is formed: its parts are then found by one call each
+_SMALL = 50  # with at most this many features, P S P is formed: its parts are then found by one call each
 _NONE, _WITHIN = 1e-12, 1e-9  # a part of a basis vector is zero, or in the span of others, up to rounding
+_MANY = 600  # entries of all blocks together: with fewer, LAPACK is as fast as powers
+_CONVERGED = 1e-7  # relative residual of an eigenvector: its eigenvalue is then off by the square of it
+_NEARLY_HELD = 1e6  # entries of the inverse of a metric: with larger ones too many digits are lost
 _HELD = 1e-8  # a direction lies in the span if the squared sine of its angle with the span is below this
 
 
@@ -67,7 +72,7 @@ class Beside:
     @property
     def formed(self) -> bool:
         """Whether ``P S P`` is formed as a whole. With many features, its parts are computed from S as needed."""
-        return self.alone or len(self.s) <= _DENSE
+        return self.alone or len(self.s) <= _SMALL or "each" in self.__dict__
 
     @cached_property
     def image(self) -> Array:
@@ -109,9 +114,13 @@ class Beside:
         """The rows of ``P S P`` of each of m supports: (m, k, d)."""
         if self.formed:
             return np.asarray(self.each[of[:, None], supports])
-        rest, basis = self.rest[of].transpose(0, 2, 1), self.stack[of].transpose(0, 2, 1)
+        rest, basis = self._whose(self.rest, of), self._whose(self.stack, of)
         left = self.rest[of[:, None], supports] @ basis + self.stack[of[:, None], supports] @ rest
         return np.asarray(self.s[supports] - left)
+
+    def _whose(self, stack: Array, of: Index) -> Array:
+        """The transposed matrices of some owners (m, q, d); if there is only one owner, its matrix once."""
+        return (stack if len(stack) == 1 else stack[of]).transpose(0, 2, 1)
 
     def images(self, supports: Index, weights: Array, of: Index) -> Array:
         """``P S P x`` for each of m sparse x, given by their supports and weights: (m, d)."""
@@ -120,7 +129,7 @@ class Beside:
         images = (weights[:, None, :] @ self.s[supports])[:, 0]
         along = weights[:, None, :] @ self.rest[of[:, None], supports]
         inside = weights[:, None, :] @ self.stack[of[:, None], supports]
-        left = along @ self.stack[of].transpose(0, 2, 1) + inside @ self.rest[of].transpose(0, 2, 1)
+        left = along @ self._whose(self.stack, of) + inside @ self._whose(self.rest, of)
         return np.asarray(images - left[:, 0])
 
     def refit(self, supports: Index, of: Index | None = None) -> tuple[Array, Array]:
@@ -133,15 +142,21 @@ class Beside:
             of = np.zeros(len(supports), dtype=np.intp)
         blocks = self.blocks(supports, of)
         if self.alone:
-            return _leading(blocks)
+            return self._apart(blocks)
         inside = self.stack[of[:, None], supports]
         touched = inside.any(axis=(1, 2))
         if touched.all():
             return self._beside(blocks, inside)
-        gains, weights = _leading(blocks)
-        if touched.any():
-            gains[touched], weights[touched] = self._beside(blocks[touched], inside[touched])
+        if not touched.any():
+            return self._apart(blocks)
+        gains, weights = np.empty(len(blocks)), np.empty(supports.shape)
+        gains[touched], weights[touched] = self._beside(blocks[touched], inside[touched])
+        gains[~touched], weights[~touched] = self._apart(blocks[~touched])
         return gains, weights
+
+    def _apart(self, blocks: Array) -> tuple[Array, Array]:
+        """Argmax of ``x' C x`` over unit x."""
+        return self._leading(blocks, lambda at: _eigenpairs(blocks[at]))
 
     def _beside(self, blocks: Array, inside: Array) -> tuple[Array, Array]:
         return self._orthogonal(blocks, inside) if self.orthogonal else self._free(blocks, inside)
@@ -150,22 +165,45 @@ class Beside:
         """Argmax of ``x' C x`` over unit x with ``u' x = 0``, for u the rows of the basis on the support."""
         k = blocks.shape[1]
         left = np.eye(k) - _projections(inside)
-        # the projection turns u into zero eigenvalues; the shift lifts the x orthogonal to u above these
-        gains, weights = _leading(left @ (blocks + self.size * np.eye(k)) @ left)
-        gains = np.where(gains > 0.5 * self.size, gains - self.size, -np.inf)
-        return gains, weights
+
+        def exactly(at: Index) -> tuple[Array, Array]:
+            # the projection turns u into zero eigenvalues; the shift lifts the x orthogonal to u above these
+            gains, weights = _eigenpairs(left[at] @ (blocks[at] + self.size * np.eye(k)) @ left[at])
+            return np.where(gains > 0.5 * self.size, gains - self.size, -np.inf), weights
+
+        return self._leading(left @ blocks @ left, exactly)
 
     def _free(self, blocks: Array, inside: Array) -> tuple[Array, Array]:
         """Argmax of ``x' C x / x' (I - u u') x``: an eigenproblem once ``I - u u'`` is whitened."""
-        k = blocks.shape[1]
-        values, vectors = stacked_eigenpairs(np.eye(k) - inside @ inside.transpose(0, 2, 1))
-        scale = np.where(values > _HELD, 1.0 / np.sqrt(np.maximum(values, _HELD)), 0.0)
-        white = vectors * scale[:, None, :]
-        gains, inner = _leading(white.transpose(0, 2, 1) @ blocks @ white)
-        weights = (white @ inner[:, :, None])[:, :, 0]
-        sizes = np.sqrt(np.einsum("mk,mk->m", weights, weights))[:, None]
-        nothing = ~(values > _HELD).any(axis=1)
-        return np.where(nothing, -np.inf, gains), weights / np.maximum(sizes, 1e-300)
+        left = np.eye(blocks.shape[1]) - inside @ inside.transpose(0, 2, 1)
+        return self._leading(blocks, lambda at: _whitened(blocks[at], left[at]), left)
+
+    def _leading(self, blocks: Array, exactly: Exactly, metric: Array | None = None) -> tuple[Array, Array]:
+        """Argmax of ``x' C x / x' M x`` over unit x, for m blocks C: by powers, or ``exactly`` where these fail.
+
+        Weights by powers have seven digits. One block alone has all of them.
+        """
+        m, k = blocks.shape[:2]
+        if m == 1 or m * k * k < _MANY or k > _STACKED:
+            return exactly(np.arange(m))
+        if metric is None:
+            x = powered(blocks)
+        else:
+            inverse = np.linalg.inv(metric + _NONE * np.eye(k))
+            x = powered(inverse @ blocks)
+        x = x / np.maximum(np.sqrt(np.einsum("mk,mk->m", x, x)), 1e-300)[:, None]
+        image = (blocks @ x[:, :, None])[:, :, 0]
+        scaled = x if metric is None else (metric @ x[:, :, None])[:, :, 0]
+        gains = np.einsum("mk,mk->m", x, image) / np.maximum(np.einsum("mk,mk->m", x, scaled), 1e-300)
+        error = image - gains[:, None] * scaled
+        sure = np.einsum("mk,mk->m", error, error) <= np.square(_CONVERGED * gains)
+        sure &= gains > _WITHIN * self.size
+        if metric is not None:
+            sure &= np.abs(inverse).max(axis=(1, 2)) < _NEARLY_HELD
+        others = np.flatnonzero(~sure)
+        if len(others):
+            gains[others], x[others] = exactly(others)
+        return gains, x
 
     def column(self, support: Index) -> Column:
         """Refit one support."""
@@ -179,7 +217,7 @@ class Beside:
             return y
         inside = (weights[:, None, :] @ self.stack[of[:, None], supports])[:, 0]
         left = np.maximum(1.0 - np.einsum("mq,mq->m", inside, inside), _HELD)
-        along = (np.maximum(gains, 0.0)[:, None] * inside)[:, None, :] @ self.stack[of].transpose(0, 2, 1)
+        along = (np.maximum(gains, 0.0)[:, None] * inside)[:, None, :] @ self._whose(self.stack, of)
         return np.asarray(y / left[:, None] + along[:, 0])
 
 
@@ -207,7 +245,28 @@ def _projections(u: Array) -> Array:
     return np.asarray(found @ found.transpose(0, 2, 1))
 
 
-def _leading(blocks: Array) -> tuple[Array, Array]:
+def best_beside(s: Array, basis: Array, image: Array, support: Index) -> tuple[float, Array]:
+    """Argmax of the gain on one support beside one orthonormal basis B (d, q), where ``S B`` is known."""
+    inside, out = basis[support], image[support]
+    cross = out @ inside.T
+    block = s[np.ix_(support, support)] - cross - cross.T + inside @ (basis.T @ image) @ inside.T
+    gains, weights = _whitened(block[None], (np.eye(len(support)) - inside @ inside.T)[None])
+    return float(gains[0]), weights[0]
+
+
+def _whitened(blocks: Array, metric: Array) -> tuple[Array, Array]:
+    """Argmax of ``x' C x / x' M x`` over unit x, for m blocks C and metrics M that may be singular."""
+    values, vectors = stacked_eigenpairs(metric)
+    scale = np.where(values > _HELD, 1.0 / np.sqrt(np.maximum(values, _HELD)), 0.0)
+    white = vectors * scale[:, None, :]
+    gains, inner = _eigenpairs(white.transpose(0, 2, 1) @ blocks @ white)
+    weights = (white @ inner[:, :, None])[:, :, 0]
+    sizes = np.sqrt(np.einsum("mk,mk->m", weights, weights))[:, None]
+    nothing = ~(values > _HELD).any(axis=1)
+    return np.where(nothing, -np.inf, gains), weights / np.maximum(sizes, 1e-300)
+
+
+def _eigenpairs(blocks: Array) -> tuple[Array, Array]:
     """The largest eigenvalue of each symmetric block, and its eigenvector."""
     if blocks.shape[1] > _STACKED:
         pairs = [largest_eigenpairs(block, 1) for block in blocks]

@@ -16,6 +16,7 @@ Index = NDArray[np.intp]
 _GAIN = 1e-11  # relative: a smaller gain is rounding error
 _DENSE = 20  # per entry, a dense product is about this many times as fast as a sparse one
 _GATHERED = 1_000_000  # entries of S that are gathered at a time for products with sparse rows
+_ALL = 200  # with at most this many features, the row bounds of all of P S P are computed
 _LONGEST = 32  # rows whose bounds are computed first
 _COPY = 1e-8  # share of the largest variance: features are copies of each other if their entries differ by less
 
@@ -166,7 +167,7 @@ def _candidates(beside: Beside, k: int, tuning: Tuning) -> tuple[Index, Array]:
         features = np.repeat(np.argsort(-reach, kind="stable")[None], len(beside.stack), axis=0)
         bounds = reach[features]
         bounds[:, :_LONGEST] = row_bounds(beside.s[features[0, :_LONGEST]], k)
-    elif beside.formed:
+    elif d <= _ALL:
         features = np.broadcast_to(np.arange(d), (len(beside.stack), d))
         bounds = np.array([row_bounds(deflated, k) for deflated in beside.each])
     else:

@@ -26,6 +26,7 @@ Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _APART = 1e-9  # columns farther from orthonormal than this are rejected
+_BEHIND = 0.02  # share of the variance: after a sweep, the later winner was never farther behind the best
 
 
 def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, starts: Iterable[Array] = ()) -> Fit:
@@ -49,7 +50,7 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
     if len(k) == 1:
         given = np.hstack(dense) if dense else None
         alone = Beside(s, np.zeros((len(s), 0)), orthogonal)
-        column = lowest(alone, best_columns(alone, k[0], tuning, given)[0])
+        column = alone.column(lowest(alone, best_columns(alone, k[0], tuning, given)[0]).support)
         return Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain)
     rows = _promising(s, k, dense, tuning)
     if len(rows) < len(s):
@@ -80,9 +81,12 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
     quick = tuning.quick()
-    points = swept(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
+    points = _first(s, k, orthogonal, quick, dense)
+    if tuning.points > 1:
+        points = swept(s, points, k, orthogonal, quick, sweeps=1)
     if tuning.handovers:
-        points = swept(s, points.best(tuning.points // 2), k, orthogonal, quick, sweeps=1)
+        points = swept(s, points.best(tuning.points // 2, _BEHIND), k, orthogonal, quick, sweeps=1)
+        points = points.best(tuning.finalists, _BEHIND)
     points = points.best(tuning.finalists)
     points = swept(s, points, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
     best = _polished(s, points, orthogonal)
@@ -130,6 +134,8 @@ def _first(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Ar
     """Starting points: columns by deflation, and from a pool of supports; made orthogonal if that is required."""
     given = np.array(dense).reshape(-1, len(s), len(k))
     single = _single(s, k, tuning)
+    if tuning.points == 1:
+        return _beam(s, k, orthogonal, tuning, single)
     pooled = _pooled(s, k, supports_of(given, k), tuning, single)
     if orthogonal:
         if sum(k) > len(s):  # supports overlap: columns that were found freely may suit, too

@@ -141,8 +141,6 @@ def _promising_swaps(s: Array, w: Array, tuning: Tuning) -> Array:
 
 def exchanged(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
     """Remove two columns and search them again, in either order, from several starts; keep the result if it gains."""
-    if len(k) == 2:  # the first search has done the same
-        return fit
     chosen = list(islice(combinations(range(len(k)), 2), tuning.pairs))
     for pair in chosen:
         if tuning.late:

@@ -19,10 +19,10 @@ Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _TOGETHER = 48  # non-zeros in all: with more, Newton steps with a dense Hessian take longer than sparse ones
-_STEPS = 3  # of a refit of all columns together
+_STEPS, _SWEEPS = 2, 3  # of a rough refit of all columns: Newton steps together, or sweeps over them
 GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
 _STACK = 4_000_000  # entries: that many of a stack of matrices P S P are kept at a time
-_ORTHONORMAL = 1e-15  # rounding error of w' w - I if supports are disjoint
+_ORTHONORMAL = 1e-12  # largest entry of w' w - I: below this, w is a basis as it is
 _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
 
 
@@ -50,12 +50,15 @@ class Points(NamedTuple):
         stacks = [self, *others]
         return Points(np.concatenate([p.w for p in stacks]), np.concatenate([p.variances for p in stacks]))
 
-    def best(self, n: int) -> "Points":
-        """The n best points with different sets of supports. Ties are ordered by feature index, lowest first."""
+    def best(self, n: int, behind: float = np.inf) -> "Points":
+        """The n best points with different sets of supports. Ties are ordered by feature index, lowest first.
+
+        Points that capture less than the best one by more than the share ``behind`` are left out.
+        """
         order = np.argsort(-self.variances, kind="stable")
-        keys = _sets(self.w)[order]
-        order = order[np.sort(np.unique(keys, return_index=True)[1])]
-        order = order[np.isfinite(self.variances[order])]
+        value = self.variances[order]
+        order = order[np.isfinite(value) & (value >= value[:1] * (1.0 - behind))]
+        order = order[np.sort(np.unique(_sets(self.w[order]), return_index=True)[1])]
         value = self.variances[order]
         apart = value[1:] < value[:-1] * (1.0 - TIE)
         if not apart.all():
@@ -165,7 +168,7 @@ def _joint(s: Array, points: Points, supports: list[Index], near: Array) -> Poin
 
 def _in_turn(s: Array, points: Points, supports: list[Index]) -> Points:
     """Columns that may overlap, refitted in turn."""
-    for _ in range(_STEPS):
+    for _ in range(_SWEEPS):
         for j, support in enumerate(supports):
             points = _replaced(s, points, j, orthogonal=False, support=support)
     return points
@@ -204,20 +207,36 @@ def _accepted(points: Points, j: int, columns: Columns, beside: Beside) -> Point
 def swept(
     s: Array, points: Points, k: Counts, orthogonal: bool, tuning: Tuning, *, sweeps: int, everywhere: bool = False
 ) -> Points:
-    """Update columns in turn until nothing gains: from their values or, with ``everywhere``, from every feature too."""
-    w, variances = points.w.copy(), points.variances.copy()
-    moving = np.arange(len(variances))
-    for _ in range(sweeps):
-        if tuning.late or not len(moving):
+    """Update columns in turn until nothing gains: from their values or, with ``everywhere``, from every feature too.
+
+    A column is updated again only if a column of its point has changed since.
+    """
+    points = Points(points.w.copy(), points.variances.copy())
+    stale = np.ones((len(points.variances), len(k)), dtype=bool)
+    for sweep in range(sweeps):
+        if tuning.late or not stale.any():
             break
-        here = Points(w[moving], variances[moving])
+        moved = np.full(len(stale), sweep == 0)
         for j, kj in enumerate(k):
-            here = _updated(s, here, j, kj, orthogonal, tuning, everywhere)
-        here = stepped(s, _together(s, here, k), k) if orthogonal else here
-        gained = here.variances > variances[moving] * (1.0 + GAIN)
-        w[moving], variances[moving] = here.w, here.variances
-        moving = moving[gained]
-    return Points(w, variances)
+            at = np.flatnonzero(stale[:, j])
+            if len(at):
+                gained = _replace(points, at, _updated(s, points.at(at), j, kj, orthogonal, tuning, everywhere))
+                stale[at, j] = False
+                stale[gained], moved[gained] = True, True
+        at = np.flatnonzero(moved)
+        if orthogonal and len(at):
+            here = _together(s, points.at(at), k)
+            if tuning.points > 1:  # with many components, such steps gain nothing and take long
+                here = stepped(s, here, k)
+            stale[_replace(points, at, here)] = True
+    return points
+
+
+def _replace(points: Points, at: Index, after: Points) -> Index:
+    """Put other points in the place of some, in place; return those of them that gained."""
+    gained = at[after.variances > points.variances[at] * (1.0 + GAIN)]
+    points.w[at], points.variances[at] = after
+    return gained
 
 
 def _together(s: Array, points: Points, k: Counts) -> Points:

@@ -1,14 +1,17 @@
 """Refit of all columns together, on fixed supports."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
-from fedspca.linalg.cardinality.beside import Beside
+from fedspca.linalg.cardinality.beside import best_beside
 from fedspca.linalg.newton import Surrogate, polish
 from fedspca.linalg.quadratic import DenseQuadratic
-from fedspca.linalg.small import eigenpairs, largest_eigenpairs
+from fedspca.linalg.small import eigenpairs, largest_eigenpairs, solve_positive
 from fedspca.linalg.sparse_stiefel import retract
 
 Array = NDArray[np.float64]
@@ -17,8 +20,11 @@ Index = NDArray[np.intp]
 _NEWTON_TOL, _NEWTON_STEPS = 1e-11, 40
 _ROUGH_TOL, _ROUGH_STEPS = 1e-4, 3
 _ORTHONORMAL = 1e-15  # rounding error of w' w - I if supports are disjoint
-_STILL, _SWEEPS = 1e-14, 300  # a sweep that gains less than this share of the variance is the last
-_ROUGH_STILL, _ROUGH_SWEEPS = 1e-5, 4  # the same, if points are only to be ranked
+_STILL, _ROUNDS = 1e-14, 150  # a round that gains less than this share of the variance is the last
+_ROUGH_STILL, _ROUGH_ROUNDS = 1e-5, 1  # the same, if points are only to be ranked
+_DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
+_RIDGE, _FLAT = 1e-9, 1e-3  # shares of the largest curvature, as in `together.py`
+_LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
 
 
 class Fit(NamedTuple):
@@ -44,7 +50,7 @@ def orthonormal_basis(w: Array) -> Array:
     if float(np.abs(gram - np.eye(len(gram))).max()) < _ORTHONORMAL:
         return w
     values, vectors = eigenpairs(gram)
-    keep = values > 1e-12 * values[-1]
+    keep = values > _DEPENDENT * values[-1]
     return np.asarray(np.linalg.qr(w @ (vectors[:, keep] / np.sqrt(values[keep])))[0])
 
 
@@ -70,42 +76,103 @@ def refit_apart(s: Array, w: Array) -> Fit | None:
 
 def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
     """Argmax of ``tr(w' S w)`` over orthonormal w on the supports of w: Newton steps on the sparse Stiefel manifold."""
-    apart = refit_apart(s, w)
-    if apart is not None:
-        return apart
-    tol, steps = (_ROUGH_TOL, _ROUGH_STEPS) if rough else (_NEWTON_TOL, _NEWTON_STEPS)
-    rows = np.flatnonzero(w.any(axis=1))
-    part, z = s[np.ix_(rows, rows)], w[rows]
-    problem = Surrogate(DenseQuadratic(part), np.zeros_like(z), np.zeros(z.shape[1]))
-    half = part @ z
-    z, _, value, *_ = polish(problem, z, half, -float(np.vdot(z, half)), tol, max_newton=steps, keep_signs=False)
-    return Fit(_apart(_scattered(z, rows, len(s)), s), -value)
+    return refit_apart(s, w) or _grouped(s, w, partial(_refit_orthogonal, rough=rough))
 
 
 def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
-    """Argmax of the variance of span(w) over w on the supports of w: exact updates of each column in turn."""
-    apart = refit_apart(s, w)
-    if apart is not None:
-        return apart
-    still, sweeps = (_ROUGH_STILL, _ROUGH_SWEEPS) if rough else (_STILL, _SWEEPS)
-    rows = np.flatnonzero(w.any(axis=1))
-    part, z = s[np.ix_(rows, rows)], w[rows]
-    supports = [np.flatnonzero(column) for column in z.T]
-    value = captured(part, z)
-    for _ in range(sweeps if z.shape[1] > 1 else 1):
-        before = value
-        for j, support in enumerate(supports):
-            if not len(support):  # S has too low a rank for so many columns
-                continue
-            basis = orthonormal_basis(np.delete(z, j, axis=1))
-            column = Beside(part, basis, orthogonal=False).column(support)
-            if np.isfinite(column.gain):
-                z[:, j] = 0.0
-                z[support, j] = column.weights
-        value = captured(part, z)
-        if value <= before * (1.0 + still):
+    """Argmax of the variance of span(w) over w on the supports of w: columns updated in turn, and Newton steps."""
+    return refit_apart(s, w) or _grouped(s, w, partial(_refit_free, rough=rough))
+
+
+def _grouped(s: Array, w: Array, refit: Callable[[Array, Array], Fit]) -> Fit:
+    """Refit columns together that share features, directly or through others: groups do not depend on each other."""
+    named = w != 0.0
+    n, group_of = connected_components(named.T.astype(float) @ named, directed=False)
+    z, variance = np.zeros_like(w), 0.0
+    for group in range(n):
+        columns = np.flatnonzero(group_of == group)
+        rows = np.flatnonzero(named[:, columns].any(axis=1))
+        if not len(rows):  # S has too low a rank for so many columns
+            continue
+        part, inside = s[np.ix_(rows, rows)], w[np.ix_(rows, columns)]
+        fit = refit_apart(part, inside) or refit(part, inside)
+        z[np.ix_(rows, columns)] = _apart(fit.w, part)
+        variance += fit.variance
+    return Fit(z, variance)
+
+
+def _refit_orthogonal(s: Array, w: Array, rough: bool) -> Fit:
+    tol, steps = (_ROUGH_TOL, _ROUGH_STEPS) if rough else (_NEWTON_TOL, _NEWTON_STEPS)
+    problem = Surrogate(DenseQuadratic(s), np.zeros_like(w), np.zeros(w.shape[1]))
+    half = s @ w
+    z, _, value, *_ = polish(problem, w, half, -float(np.vdot(w, half)), tol, max_newton=steps, keep_signs=False)
+    return Fit(z, -value)
+
+
+def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
+    """Sweeps over all columns, which always gain, and Newton steps, which converge fast near the end."""
+    still, rounds = (_ROUGH_STILL, _ROUGH_ROUNDS) if rough else (_STILL, _ROUNDS)
+    supports = [np.flatnonzero(column) for column in w.T]
+    best = Fit(w, captured(s, w))
+    for _ in range(rounds):
+        before, z = best, _in_turn(s, best.w, supports)
+        best = max((Fit(x, captured(s, x)) for x in (z, *_newton(s, z))), key=lambda fit: fit.variance)
+        if best.variance <= before.variance * (1.0 + still):
             break
-    return Fit(_apart(_scattered(z, rows, len(s)), s), value)
+    return best
+
+
+def _newton(s: Array, w: Array) -> list[Array]:
+    """Newton steps of some lengths on ``tr((w' w)^-1 w' S w)`` over the non-zeros of w; none if w is dependent.
+
+    Where the Hessian is indefinite, the slope is divided by absolute curvatures, and the step leaves a saddle point.
+
+    With the dual basis ``B = w (w' w)^-1``, P the projection on span(w) and ``Q = I - P`` the gradient is ``2 N`` for
+    ``N = Q S B``. The second derivative with regard to the entries (a, i) and (b, j) is twice
+    ``(Q S Q)_ab (w' w)^-1_ij - Q_ab (B' S B)_ij - B_aj N_bi - N_aj B_bi``.
+    """
+    a, i = np.nonzero(w)
+    gram = w.T @ w
+    inverse = solve_positive(gram, np.eye(len(gram)))
+    if inverse is None:
+        return []
+    dual = w @ inverse
+    off = np.eye(len(w)) - dual @ w.T
+    image = s @ dual
+    slope = off @ image
+    curved = off @ s @ off
+    x, y = dual[a][:, i], slope[a][:, i]
+    hessian = curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * (dual.T @ image)[i][:, i] - x * y.T - y * x.T
+    size = float(np.abs(hessian.diagonal()).max())
+    entries = w[a, i]
+    hessian -= size * (np.outer(entries, entries) * (i[:, None] == i))  # the length of a column does not count
+    hessian.flat[:: len(a) + 1] -= _RIDGE * size  # nor does what leaves the span as it is
+    step = solve_positive(-hessian, slope[a, i])
+    if step is None:
+        values, vectors = eigenpairs(hessian)
+        step = vectors @ ((vectors.T @ slope[a, i]) / np.maximum(np.abs(values), _FLAT * size))
+    found = []
+    for length in _LENGTHS:
+        z = w.copy()
+        z[a, i] += length * step
+        found.append(z / np.linalg.norm(z, axis=0))
+    return found
+
+
+def _in_turn(s: Array, w: Array, supports: list[Index]) -> Array:
+    """Each column replaced by the best one on its support beside the others, with the sign that it had."""
+    z = w.copy()
+    image = s @ z
+    for j, support in enumerate(supports):
+        others = np.delete(np.arange(len(supports)), j)
+        values, vectors = eigenpairs(z[:, others].T @ z[:, others])
+        keep = values > _DEPENDENT * values[-1]
+        turn = vectors[:, keep] / np.sqrt(values[keep])
+        gain, x = best_beside(s, z[:, others] @ turn, image[:, others] @ turn, support)
+        if np.isfinite(gain):
+            z[support, j] = x if float(x @ z[support, j]) >= 0.0 else -x
+            image[:, j] = s[:, support] @ z[support, j]
+    return z
 
 
 def nearest_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit | None:
@@ -115,12 +182,6 @@ def nearest_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit | None
         return apart
     near = retract(w)
     return None if near is None else refit_orthogonal(s, near, rough=rough)
-
-
-def _scattered(part: Array, rows: Index, d: int) -> Array:
-    w = np.zeros((d, part.shape[1]))
-    w[rows] = part
-    return w
 
 
 def _apart(w: Array, s: Array) -> Array:

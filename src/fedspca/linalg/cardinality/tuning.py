@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 _FEW, _SOME, _MANY = 5, 8, 20  # with more components, each of them costs more, and the search repeats less
+_PAIRS = 4  # with fewer components, searching two of them again gained on 1 of 225 problems, by 8e-6
 _LARGE = 1000  # with more features than this, a pass over S takes most of the time
 
 
@@ -121,13 +122,13 @@ class Tuning:
             swaps=max(2, int(plain.swaps / eigenproblem)),
             steps=max(4, int(plain.steps / max(1.0, eigenproblem / 8.0))),
             beam=plain.beam if r <= _FEW else max(2, int(plain.beam / fewer)) if r <= _MANY else 1,
-            points=plain.points if r <= _FEW else max(8, int(plain.points / fewer)) if r <= _MANY else 2,
-            starts=plain.starts if r <= _SOME else plain.starts // 4,
+            points=plain.points if r <= _FEW else max(8, int(plain.points / fewer)) if r <= _MANY else 1,
+            starts=plain.starts if r <= _SOME else plain.starts // 4 if r <= _MANY else plain.starts // 8,
             branches=plain.branches if r <= _FEW else 1,
             pool=max(8, int(plain.pool / max(1.0, eigenproblem / 4.0, fewer))) if r <= _SOME else 0,
-            sweeps=max(2, int(plain.sweeps / max(1.0, fewer / 2.0))),
+            sweeps=max(3, int(plain.sweeps / max(1.0, fewer / 2.0))) if r <= _MANY else 2,
             finalists=max(3, int(plain.finalists / fewer)) if r <= _MANY else 1,
-            pairs=plain.pairs if r <= 4 and k <= 64 else 0,
+            pairs=plain.pairs if _PAIRS <= r <= _FEW and k <= 64 else 0,
             handovers=r <= _FEW and k <= 64,
             rotations=plain.rotations if r <= 3 else 30 if r <= _FEW else 0,
         )

@@ -1,0 +1,67 @@
+"""Refits of all columns together: Newton steps where supports overlap, groups apart where they do not."""
+
+import numpy as np
+import pytest
+
+from fedspca.linalg.cardinality import polish
+from fedspca.linalg.cardinality.polish import captured, orthonormal_basis, refit_free, refit_orthogonal
+from fedspca.linalg.sparse_stiefel import retract
+
+
+def overlapping(seed, r=4):
+    """Return a covariance and loadings on chained supports: each shares three features with the next."""
+    rng = np.random.default_rng(seed)
+    d = 3 * r + 3
+    x = rng.standard_normal((2 * d, d))
+    w = np.zeros((d, r))
+    for j in range(r):
+        w[3 * j : 3 * j + 6, j] = rng.standard_normal(6)
+    return x.T @ x, w / np.linalg.norm(w, axis=0)
+
+
+def slope(s, w):
+    """Return the gradient of the variance of span(w) on the supports of w, relative."""
+    basis = orthonormal_basis(w)
+    image = s @ w @ np.linalg.inv(w.T @ w)
+    return np.abs((image - basis @ (basis.T @ image))[w != 0.0]).max() / s.max()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 5])
+def test_loadings_that_overlap_are_stationary_on_their_supports(seed):
+    s, w = overlapping(seed)
+    fit = refit_free(s, w)
+    assert slope(s, fit.w) < 1e-7
+    assert fit.variance == pytest.approx(captured(s, fit.w), rel=1e-12)
+    assert ((fit.w != 0.0) <= (w != 0.0)).all()
+
+
+def test_a_newton_step_squares_the_distance():
+    s, w = overlapping(1)
+    best = refit_free(s, w)
+    near = best.w + 1e-4 * np.random.default_rng(2).standard_normal(w.shape) * (w != 0.0)
+    before, after = (best.variance - captured(s, z) for z in (near, polish._newton(s, near)[0]))
+    assert abs(after) < 1e-4 * before
+
+
+@pytest.mark.parametrize("refit", [refit_free, refit_orthogonal])
+def test_groups_that_share_no_feature_are_refitted_apart(refit):
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((40, 16))
+    s = x.T @ x
+    w = np.zeros((16, 5))
+    for j, support in enumerate(([0, 1, 2, 3], [2, 3, 4, 5], [8, 9, 10, 11], [10, 11, 12, 13], [14, 15])):
+        w[support, j] = rng.standard_normal(len(support))
+    w = retract(w)
+    whole = refit(s, w)
+    parts = [refit(s, w[:, group]) for group in ([0, 1], [2, 3], [4])]
+    assert whole.variance == pytest.approx(sum(part.variance for part in parts), rel=1e-10)
+    assert whole.variance == pytest.approx(captured(s, whole.w), rel=1e-10)
+    assert whole.variance > captured(s, w)
+
+
+def test_a_column_without_features_stays_empty():
+    s, w = overlapping(4, r=3)
+    w[:, 1] = 0.0
+    fit = refit_free(s, w)
+    assert not fit.w[:, 1].any()
+    assert fit.variance == pytest.approx(refit_free(s, w[:, [0, 2]]).variance, rel=1e-10)
