@@ -453,8 +453,6 @@ class ExactSPCA(ExactSolving):
         if self.search != "auto":
             return self.search == "thorough"
         most = whole.LOCAL_FEATURES if is_local(federation) else whole.REMOTE_FEATURES
-        if self.lam is None and self.n_nonzero is None:
-            most = min(most, whole.ELIMINATED // self.n_components)
         return len(federation.feature_names) <= most and answers_gram(federation)
 
     def path(

@@ -13,7 +13,6 @@ from fedspca.linalg.cardinality import joint
 from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.cardinality.bounds import line_search, orthogonal_mass, projection_mass, tightened
 from fedspca.linalg.cardinality.column import largest_row_bound, row_bounds
-from fedspca.linalg.cardinality.fewest import eliminated, fewest_nonzeros
 from fedspca.linalg.cardinality.joint import _promising, best_loadings
 from fedspca.linalg.cardinality.points import Points, bases, fitted, supports_of
 from fedspca.linalg.cardinality.polish import captured, orthonormal_basis, refit_free, refit_orthogonal
@@ -274,21 +273,3 @@ def test_a_column_with_a_weight_of_zero_is_not_given_a_feature_twice():
     s = upper + upper.T + 74.0 * np.eye(5)
     fit = best_loadings(s, (3, 3), orthogonal=True, tuning=Tuning.for_size(5, 3, 2))
     assert fit.variance > 180.49
-
-
-def test_backward_elimination_leaves_nothing_to_eliminate():
-    rng = np.random.default_rng(7)
-    x = rng.standard_normal((60, 10)) @ rng.standard_normal((10, 10))
-    x = np.hstack([x, x[:, :2]])  # copies
-    s = x.T @ x
-    values, vectors = np.linalg.eigh(s)
-    target = 0.9 * values[-2:].sum()
-    fit = fewest_nonzeros(s, 2, target, tuning=Tuning().lighter(), starts=[vectors[:, -2:]])
-    assert fit is not None
-    assert fit.variance >= target
-    assert np.count_nonzero(eliminated(s, fit, target, Tuning()).w) == np.count_nonzero(fit.w)
-    for k in range(1, 12):
-        alike = best_loadings(s, (k, k), orthogonal=True, tuning=Tuning())
-        if alike.variance >= target:
-            assert np.count_nonzero(fit.w) <= np.count_nonzero(alike.w)
-            break

@@ -79,6 +79,21 @@ def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
     return refit_apart(s, w) or _grouped(s, w, partial(_refit_orthogonal, rough=rough))
 
 
+def groups(w: Array) -> list[Index]:
+    """The columns of w, in groups that share features: the columns of different groups do not constrain each other."""
+    named = (w != 0.0).astype(float)
+    if int(named.sum(axis=1).max(initial=0.0)) <= 1:
+        return list(np.arange(w.shape[1])[:, None])
+    reach = named.T @ named > 0.0
+    while True:
+        further = reach.astype(float) @ reach > 0.0
+        if (further == reach).all():
+            break
+        reach = further
+    first = np.argmax(reach, axis=1)
+    return [np.flatnonzero(first == j) for j in np.unique(first)]
+
+
 def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
     """Argmax of the variance of span(w) over w on the supports of w: columns updated in turn, and Newton steps."""
     return refit_apart(s, w) or _grouped(s, w, partial(_refit_free, rough=rough))
