@@ -27,8 +27,10 @@ def test_masks_change_nothing(rows, monkeypatch):
     sites = [Site(f"s{k}", rows[owners(60, 3) == k]) for k in range(3)]
     for site in sites:
         site.ledger = Ledger(Budget(1.0, 1e-6))
-    agreed = {"epsilon": 1.0, "delta": 1e-6, "clip": 60.0, "mechanism": "product", "rounds": 2 * (STEPS + 1), "columns": 2}
-    masked = private(epsilon=1.0).fit_federation(secure_federation(sites, privacy=agreed))
+    agreed = {"epsilon": 1.0, "delta": 1e-6, "clip": 60.0, "mechanism": "product", "columns": 2}
+    masked = private(epsilon=1.0).fit_federation(
+        secure_federation(sites, privacy={**agreed, "rounds": 2 * (STEPS + 1)})
+    )
     plain = private(epsilon=1.0).fit(rows, sites=owners(60, 3))
     assert apart(masked.components_, plain.components_) < 1e-5
 

@@ -92,7 +92,7 @@ def _preset(settings: SolverSettings) -> dict[str, Any]:
 
 
 def _check_choices(settings: SolverSettings, solver: Solver) -> None:
-    """Refuse a word that is none of a setting's choices. This comes first: what is wrong is told before what is missing."""
+    """Refuse a word that is none of a setting's choices; what is wrong is told before what is missing."""
     for about in fields(settings):
         value, choices = getattr(settings, about.name), about.metadata.get("choices", ())
         if about.name in solver.names and choices and isinstance(value, str) and value not in choices:
