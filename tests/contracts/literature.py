@@ -26,14 +26,37 @@ def centred(rows):
     return rows - rows.mean(axis=0)
 
 
-class LiteratureContract(ABC):
+class RowsContract(ABC):
+    """Inherit it and implement :meth:`make`: rows that cannot be analysed are refused, with where and why."""
+
+    sees_constants = True
+
+    @abstractmethod
+    def make(self, **settings): ...
+
+    @pytest.mark.parametrize(
+        ("spoil", "words"),
+        [
+            (lambda x: np.where(np.arange(12) == 3, np.nan, x), r"'1'.*'x3'"),
+            (lambda x: x[:1], "1 sample"),
+        ],
+    )
+    def test_bad_rows_are_named(self, rows, spoil, words):
+        bad = spoil(rows)
+        with pytest.raises(ValueError, match=words):
+            self.make().fit(bad, sites=np.ones(len(bad), dtype=int))
+
+    def test_rows_without_any_variance_are_refused(self, rows):
+        if self.sees_constants:
+            with pytest.raises(ValueError, match="constant over all sites"):
+                self.make().fit(np.ones_like(rows), sites=np.ones(len(rows), dtype=int))
+
+
+class LiteratureContract(RowsContract):
     """Inherit it, implement :meth:`make` and :meth:`reference`."""
 
     tolerance = 1e-8
     distance = staticmethod(apart)
-
-    @abstractmethod
-    def make(self, **settings): ...
 
     @abstractmethod
     def reference(self, a):
@@ -64,16 +87,3 @@ class LiteratureContract(ABC):
         assert model.fit(rows).transform(rows).shape == (60, len(model.components_))
         assert model.n_rounds_ == len(model.history_)
         assert model.reveals
-
-    @pytest.mark.parametrize(
-        ("spoil", "words"),
-        [
-            (lambda x: np.where(np.arange(12) == 3, np.nan, x), r"'1'.*'x3'"),
-            (lambda x: x[:1], "1 sample"),
-            (np.ones_like, "constant over all sites"),
-        ],
-    )
-    def test_bad_rows_are_named(self, rows, spoil, words):
-        bad = spoil(rows)
-        with pytest.raises(ValueError, match=words):
-            self.make().fit(bad, sites=np.ones(len(bad), dtype=int))

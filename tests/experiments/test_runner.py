@@ -1,3 +1,7 @@
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -30,6 +34,36 @@ def test_a_run_that_was_interrupted_goes_on_where_it_was(tmp_path):
     found = run(tasks, 1, lambda _: None, tmp_path)
     assert [records[0]["mu"] for records in found] == ["kept", 3.0, 2.0]
     assert tasks[0].key != Task("x", smoothing_curve, {"mu": 1.5, "n_points": 3}).key
+
+
+INTERRUPTED = """
+import sys, time
+from pathlib import Path
+from fedspca.experiments.runner import Task, run
+from fedspca.experiments.smoothing import smoothing_curve
+
+def sleep(seconds):
+    time.sleep(seconds)
+    return []
+
+
+if __name__ == "__main__":  # processes are spawned
+    quick = Task("x", smoothing_curve, {"mu": 1.0, "n_points": 3}, cost=2.0)
+    slow = [Task("x", sleep, {"seconds": 300}), Task("x", sleep, {"seconds": 301})]
+    run([quick, *slow], 2, lambda task: print("done", flush=True), Path(sys.argv[1]))
+"""
+
+
+def test_ctrl_c_ends_tasks_under_way_at_once_and_keeps_what_has_ended(tmp_path):
+    script, kept = tmp_path / "script.py", tmp_path / "kept"
+    kept.mkdir()
+    script.write_text(INTERRUPTED)
+    with subprocess.Popen([sys.executable, script, kept], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"done\n"
+        running.send_signal(signal.SIGINT)
+        assert b"KeyboardInterrupt" in running.communicate(timeout=60)[1]  # and not after five minutes
+    assert len(list(kept.iterdir())) == 1
 
 
 def test_new_records_of_a_method_stand_where_the_old_ones_stood():

@@ -17,6 +17,9 @@ def test_sparsity_is_asked_for_in_one_way_that_the_solver_knows():
         (FitSettings(preset="paper"), "Write --solver faspca or --solver fsspca"),
         (FitSettings(solver="faspca", lam=1.0, preset="book"), "no preset 'book'"),
         (FitSettings(solver="magic"), "no solver 'magic'"),
+        # what is wrong is told before what is missing, here --lam and --lam1
+        (FitSettings(solver="fsspca", direction="uphill"), "--direction must be one of steepest, conjugate, newton"),
+        (FitSettings(solver="fsspca", line_search="bold"), "--line-search must be one of armijo, wolfe. Got 'bold'"),
     ):
         with pytest.raises(ValueError, match=words):
             make_estimator(study, [])

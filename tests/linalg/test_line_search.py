@@ -39,3 +39,12 @@ def test_wolfe_step_satisfies_both_strong_conditions(curve):
 
 def test_armijo_gives_up_where_there_is_no_descent():
     assert armijo(lambda theta: 1.0 + theta, 1.0, -1.0, 1.0) < 1e-10
+
+
+def test_armijo_takes_no_step_where_shorter_ones_cannot_be_told_from_none():
+    assert armijo(lambda theta: 1e6 + 1e-6, 1e6, -1e-9, 1.0) == 0.0
+
+
+def test_a_full_step_whose_descent_is_below_the_rounding_is_judged_by_its_slope():
+    """Or else a Newton method would end with hundreds of steps that go nowhere."""
+    assert strong_wolfe(lambda theta: (1e6 + 1e-9 * theta, -1e-10 * (1 - theta)), 1e6, -1e-10, 1.0) == 1.0

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from contracts.literature import FEW, STEPS, apart
+from contracts.literature import FEW, STEPS, RowsContract, apart
 from contracts.solver import owners
-from fedspca import Budget, FederationError, Ledger, LocalFederation, Site, SiteRefusal
+from fedspca import Budget, FederationError, Ledger, LocalFederation, Site, SiteRefusal, secure_federation
 from fedspca.federation.release_plan import Privacy
 from fedspca.literature import DSPCA, PrivateTruncatedPower, TruncatedPower
 from fedspca.literature.ge import NoisedProducts
@@ -12,6 +12,27 @@ from helpers.private import silent
 
 def private(**settings):
     return PrivateTruncatedPower(2, n_nonzero=4, clip=60.0, iterations=STEPS, **settings)
+
+
+class TestRows(RowsContract):
+    sees_constants = False  # noise hides that a feature is constant, as it hides all else
+
+    def make(self, **settings):
+        return private(**settings)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_masks_change_nothing(rows, monkeypatch):
+    silent(monkeypatch)  # what is left is the same in every run
+    sites = [Site(f"s{k}", rows[owners(60, 3) == k]) for k in range(3)]
+    for site in sites:
+        site.ledger = Ledger(Budget(1.0, 1e-6))
+    agreed = {"epsilon": 1.0, "delta": 1e-6, "clip": 60.0, "mechanism": "product", "columns": 2}
+    masked = private(epsilon=1.0).fit_federation(
+        secure_federation(sites, privacy={**agreed, "rounds": 2 * (STEPS + 1)})
+    )
+    plain = private(epsilon=1.0).fit(rows, sites=owners(60, 3))
+    assert apart(masked.components_, plain.components_) < 1e-5
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

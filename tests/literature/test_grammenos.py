@@ -1,11 +1,17 @@
 import numpy as np
 import pytest
 
+from contracts.literature import RowsContract
 from contracts.solver import owners
 from fedspca import FederationError, Site, secure_federation
 from fedspca.literature import MergedPCA
 from fedspca.metrics import recovery_error
 from helpers.private import silent
+
+
+class TestRows(RowsContract):
+    def make(self, **settings):
+        return MergedPCA(2, **settings)
 
 
 def dense(a):

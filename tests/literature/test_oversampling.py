@@ -1,8 +1,14 @@
 import numpy as np
 
+from contracts.literature import RowsContract
 from contracts.solver import owners
 from fedspca import Site, secure_federation
 from fedspca.literature import OversamplingPCA
+
+
+class TestRows(RowsContract):
+    def make(self, **settings):
+        return OversamplingPCA(**settings)
 
 
 def oversampled(a, x, ratio):

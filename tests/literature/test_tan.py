@@ -2,9 +2,15 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from contracts.literature import RowsContract
 from contracts.solver import owners
 from fedspca import ExactSPCA, Site, secure_federation
 from fedspca.literature import StabilizedADMM
+
+
+class TestRows(RowsContract):
+    def make(self, **settings):
+        return StabilizedADMM(2, **settings)
 
 
 @pytest.mark.parametrize("k", [1, 3, 10])

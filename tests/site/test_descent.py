@@ -35,7 +35,7 @@ def test_second_derivative_agrees_with_differences_of_the_gradient(seed, r, q, l
     h = 1e-5
     ends = [problem.gradient(w + s * h * x, rows.gram_product(w + s * h * x)) for s in (-1, 1)]
     expected = (ends[1] - ends[0]) / (2 * h)
-    found = problem.stiffness(w) * x + problem.coupling(w, state.gram_w, x, rows.gram_product(x))
+    found = problem.stiffness(problem.pieces(w)) * x + problem.coupling(w, state.gram_w, x, rows.gram_product(x))
     assert np.allclose(found[away], expected[away], rtol=1e-6, atol=1e-5)
 
 

@@ -5,7 +5,7 @@ that satisfy the strong Wolfe conditions, μ = 10⁻³, deflation on the general
 at a time, and a Q factor at the end. It states no stopping rule, so the estimator's own rounds and tolerance apply.
 
 The paper walks down the negative gradient and does not say how far. On its own data that takes more than 1000 steps in
-every second round, so the preset walks by Newton's method, which ends at a minimum after some forty.
+every second round, so the preset walks by Newton's method, which ends at a minimum after some twelve.
 """
 
 from collections.abc import Mapping

@@ -3,14 +3,13 @@
 from typing import Any
 
 from fedspca.experiments.iid_synthetic import AGREEMENT_PENALTIES
-from fedspca.experiments.methods import SETTINGS, Setting, fit, model, pca, seeds_of
+from fedspca.experiments.methods import SETTINGS, Setting, fit, model, pca
 from fedspca.experiments.runner import QUICK_ROUNDS, Record, Task, thinned
 from fedspca.experiments.synthetic import N_ROWS, Rest, non_iid_synthetic
 from fedspca.experiments.watch import SimulatedFederation
 from fedspca.metrics import recovery_error
 
 NAME = "noniid-synthetic"
-COSTLY_SEEDS = 2  # of FSSPCA with the paper's settings
 PENALTIES: dict[str, dict[str, Any]] = {**AGREEMENT_PENALTIES, "ExactSPCA": {"n_nonzero": 10}}
 
 
@@ -66,15 +65,12 @@ def tasks(*, quick: bool) -> list[Task]:
     for method, setting in cases:
         cost = 4.0 if (method, setting) == ("FSSPCA", "paper") else 1.5
         run = {"method": method, "setting": setting, "rounds": QUICK_ROUNDS if quick else None}
-        planned += [
-            Task(NAME, recovery_run, {**run, "seed": seed}, cost)
-            for seed in seeds_of(method, setting, seeds, COSTLY_SEEDS)
-        ]
+        planned += [Task(NAME, recovery_run, {**run, "seed": seed}, cost) for seed in seeds]
         planned += [
             Task(NAME, recovery_run, {**run, "seed": seed, "n_rows": n}, 2 * cost)
             for n in (sizes if setting == "ours" else sizes[-1:])
             if n != N_ROWS
-            for seed in seeds_of(method, setting, few, 1)
+            for seed in few
         ]
         if setting == "ours":
             planned += [

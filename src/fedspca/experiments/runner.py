@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -105,7 +105,7 @@ def _finished(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, list[Reco
         yield from ((number, task()) for number, task in enumerate(tasks))
         return
     # forked processes would inherit locks of BLAS threads, so spawn them; only the parent process handles Ctrl-C
-    fresh, quiet = get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
+    fresh, quiet, others = get_context("spawn"), (signal.SIGINT, signal.SIG_IGN), active_children()
     with ProcessPoolExecutor(jobs, mp_context=fresh, initializer=signal.signal, initargs=quiet) as pool:
         # the longest tasks first, so that no long task runs alone at the end
         order = sorted(range(len(tasks)), key=lambda number: -tasks[number].cost)
@@ -114,6 +114,10 @@ def _finished(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, list[Reco
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BaseException:
+            # end at once: what has ended is kept, and who interrupts does not want to wait for a long task
+            for process in active_children():
+                if process not in others:
+                    process.terminate()
             pool.shutdown(cancel_futures=True)
             raise
 

@@ -1,7 +1,7 @@
 """The solvers that settings can name, and how the settings become theirs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from fedspca.estimators import FASPCA, FSSPCA, ExactSPCA
@@ -54,6 +54,7 @@ def make_estimator(settings: SolverSettings, callbacks: list[Any]) -> FederatedS
     if settings.solver not in SOLVERS:
         raise ValueError(f"There is no solver {settings.solver!r}; there are {', '.join(SOLVERS)}.")
     solver = SOLVERS[settings.solver]
+    _check_choices(settings, solver)
     _check_sparsity(settings, solver)
     _check_taken(settings, solver)
     given = _preset(settings) | {
@@ -88,6 +89,14 @@ def _preset(settings: SolverSettings) -> dict[str, Any]:
             "Write --solver faspca or --solver fsspca."
         )
     return paper_settings(settings.solver.upper(), settings.number_of_components("The preset 'paper'"))
+
+
+def _check_choices(settings: SolverSettings, solver: Solver) -> None:
+    """Refuse a word that is none of a setting's choices; what is wrong is told before what is missing."""
+    for about in fields(settings):
+        value, choices = getattr(settings, about.name), about.metadata.get("choices", ())
+        if about.name in solver.names and choices and isinstance(value, str) and value not in choices:
+            raise ValueError(f"{as_option(about.name)} must be one of {', '.join(choices)}. Got {value!r} instead.")
 
 
 def _check_taken(settings: SolverSettings, solver: Solver) -> None:

@@ -13,17 +13,18 @@ Curve = Callable[[float], tuple[float, float]]  # θ -> φ(θ), φ'(θ)
 
 SUFFICIENT_DECREASE = 1e-4  # c1
 CURVATURE = 0.9  # c2
+ROUNDING = 64 * np.finfo(float).eps  # of φ, relative: near a minimum a good step may seem to increase φ by this much
 
 
 def armijo(value: Callable[[float], float], value0: float, slope0: float, start: float) -> float:
     """Find θ with φ(θ) ≤ φ(0) + c1 θ φ'(0), halving from ``start``; 0 if rounding hides any descent."""
-    theta = start
-    # the last digits of φ are rounding error: near a minimum a good step may seem to increase φ by this much
-    slack = 4 * np.finfo(float).eps * abs(value0)
+    theta, slack = start, ROUNDING * abs(value0)
     for _ in range(60):
         if value(theta) <= value0 + SUFFICIENT_DECREASE * theta * slope0 + slack:
             return theta
         theta /= 2
+        if -theta * slope0 <= slack:  # no shorter step can be told from none
+            return 0.0
     return 0.0
 
 
@@ -32,10 +33,12 @@ def strong_wolfe(curve: Curve, value0: float, slope0: float, start: float) -> fl
 
     The line search of scipy needs a function of one variable: here φ as a function of the step θ along the curve. Steps
     are measured in units of ``start``, since scipy tries the unit step first. If the unit step satisfies the
-    conditions, scipy is not called.
+    conditions, up to the rounding of φ, scipy is not called: the slope then still tells a good step from a bad one
+    (Hager and Zhang 2005, A new conjugate gradient method with guaranteed descent and an efficient line search).
     """
     first, slope1 = curve(start)
-    if first <= value0 + SUFFICIENT_DECREASE * start * slope0 and abs(slope1) <= -CURVATURE * slope0:
+    least = value0 + SUFFICIENT_DECREASE * start * slope0 + ROUNDING * abs(value0)
+    if first <= least and abs(slope1) <= -CURVATURE * slope0:
         return start
     seen = {start: (first, slope1)}
 

@@ -16,15 +16,12 @@ from fedspca.linalg.stiefel import (
     project_out,
     retraction_factor,
     retraction_velocity,
-    sym,
     tangent_projection,
 )
+from fedspca.site.newton import newton_direction
 
 Array = NDArray[np.float64]
 Direction = Literal["steepest", "conjugate", "newton"]
-
-NEWTON_RTOL = 0.1  # a Newton direction is found to one digit: more is lost where the smoothed norm has a kink
-NEWTON_STEPS = 100  # of conjugate gradients for one direction
 
 
 @dataclass(frozen=True)
@@ -70,12 +67,20 @@ class ReconstructionProblem:
             slope += self.lam1 * smooth_abs_gradient(w, self.mu)
         return np.asarray(slope)
 
-    def stiffness(self, w: Array) -> Array:
-        """The diagonal part of the second derivative at w: ρ and the smoothed norm's; at its kinks, one of the two."""
-        return self.rho + np.where(np.abs(w) < self.mu / 2, 2.0 / self.mu, 0.0) * self.lam1
+    def pieces(self, w: Array) -> Array:
+        """Piece of ψ for each entry: 0 where it is the parabola, else the sign of w."""
+        return np.sign(w) * (np.abs(w) >= self.mu / 2)
+
+    def force(self, w: Array, pieces: Array) -> Array:
+        """Slope of the smoothed norm at w, if these are the pieces."""
+        return np.asarray(self.lam1 * np.where(pieces == 0.0, (2.0 / self.mu) * w, pieces))
+
+    def stiffness(self, pieces: Array) -> Array:
+        """The diagonal part of the second derivative on these pieces: ρ, and on the parabola that of ψ."""
+        return np.asarray(self.rho + (pieces == 0.0) * (2.0 / self.mu * self.lam1))
 
     def coupling(self, w: Array, gram_w: Array, x: Array, gram_x: Array) -> Array:
-        """The rest of the second derivative at w, applied to x, given Sw and Sx."""
+        """Return the rest of the second derivative at w, applied to x, given Sw and Sx."""
         if self.orthonormal:
             return -2.0 * gram_x
         cross, mixed = w.T @ x, w.T @ gram_x
@@ -108,15 +113,16 @@ def descend(
         if how.stay_in_complement:
             gradient = project_out(rows.removed, gradient)
         steepest = -tangent_projection(w, gradient, rows.removed)
-        fall = -float(np.vdot(gradient, steepest))
-        largest = max(largest, fall)
-        if fall <= how.tol**2 * largest or fall <= 1e-28 * float(np.vdot(gradient, gradient)):
+        # not −⟨gradient, steepest⟩: its rounding error is of the size of the whole gradient, and would hide the end
+        size = float(np.vdot(steepest, steepest))
+        largest = max(largest, size)
+        if size <= how.tol**2 * largest or size <= 1e-28 * float(np.vdot(gradient, gradient)):
             break
         direction = steepest
         if how.direction == "conjugate" and last is not None:
             direction = _conjugate(w, rows.removed, steepest, *last, gradient)
         if how.direction == "newton":
-            direction = _newton(rows, problem, w, gram_w, gradient)
+            direction = newton_direction(rows, problem, w, gram_w, gradient)
         if how.stay_in_complement:  # rounding may move w towards removed directions, and the error would grow
             direction = project_out(rows.removed, direction)
         slope = float(np.vdot(gradient, direction))
@@ -139,44 +145,6 @@ def _conjugate(w: Array, removed: Array, steepest: Array, direction: Array, befo
     beta = max(0.0, float(np.vdot(steepest, steepest - old)) / max(float(np.vdot(before, before)), 1e-300))
     mixed = steepest + beta * carried
     return mixed if float(np.vdot(gradient, mixed)) < 0 else steepest
-
-
-def _newton(rows: DeflatedRows, problem: ReconstructionProblem, w: Array, gram_w: Array, gradient: Array) -> Array:
-    """Solve Hζ = −gradient on the tangent space at w roughly, by preconditioned conjugate gradients.
-
-    H is the Hessian of the Lagrangian. The diagonal of the smoothed norm and ρ are the preconditioner: without it 2λ1/μ
-    beside ρ makes H ill-conditioned. The iteration ends at the first direction of negative curvature.
-    """
-    removed = rows.removed
-    normal = project_out(removed, w)
-    multiplier = sym(normal.T @ gradient)
-    stiffness = problem.stiffness(w)
-
-    def tangent(x: Array) -> Array:
-        return x - normal @ sym(normal.T @ x)
-
-    def hessian(x: Array) -> Array:
-        bent = problem.coupling(w, gram_w, x, rows.gram_product(x))
-        return tangent(stiffness * x + bent - project_out(removed, x) @ multiplier)
-
-    residual = -tangent(gradient)
-    found = np.zeros_like(w)
-    smoothed = tangent(residual / stiffness)
-    direction, size = smoothed, float(np.vdot(residual, smoothed))
-    enough = NEWTON_RTOL**2 * size
-    for _ in range(NEWTON_STEPS):
-        image = hessian(direction)
-        bend = float(np.vdot(direction, image))
-        if bend <= 0.0:
-            break
-        found = found + (size / bend) * direction
-        residual = residual - (size / bend) * image
-        smoothed = tangent(residual / stiffness)
-        size, before = float(np.vdot(residual, smoothed)), size
-        if size <= enough:
-            break
-        direction = smoothed + (size / before) * direction
-    return found if found.any() else direction
 
 
 def _first_trial(w: Array, direction: Array, previous: tuple[Array, Array] | None, last: float, rho: float) -> float:
