@@ -81,9 +81,7 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
     quick = tuning.quick()
-    points = _first(s, k, orthogonal, quick, dense)
-    if tuning.points > 1:
-        points = swept(s, points, k, orthogonal, quick, sweeps=1)
+    points = swept(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
     if tuning.handovers:
         points = swept(s, points.best(tuning.points // 2, _BEHIND), k, orthogonal, quick, sweeps=1)
         points = points.best(tuning.finalists, _BEHIND)

@@ -226,7 +226,8 @@ def swept(
         at = np.flatnonzero(moved)
         if orthogonal and len(at):
             here = _together(s, points.at(at), k)
-            if tuning.points > 1:  # with many components, such steps gain nothing and take long
+            # with many components such steps gain nothing and take long; two columns are ranked as well without them
+            if tuning.points > 1 and (everywhere or len(k) > 2):
                 here = stepped(s, here, k)
             stale[_replace(points, at, here)] = True
     return points

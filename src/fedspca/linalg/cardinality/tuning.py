@@ -123,7 +123,7 @@ class Tuning:
             steps=max(4, int(plain.steps / max(1.0, eigenproblem / 8.0))),
             beam=plain.beam if r <= _FEW else max(2, int(plain.beam / fewer)) if r <= _MANY else 1,
             points=plain.points if r <= _FEW else max(8, int(plain.points / fewer)) if r <= _MANY else 1,
-            starts=plain.starts if r <= _SOME else plain.starts // 4 if r <= _MANY else plain.starts // 8,
+            starts=plain.starts if r <= _SOME else plain.starts // 4,
             branches=plain.branches if r <= _FEW else 1,
             pool=max(8, int(plain.pool / max(1.0, eigenproblem / 4.0, fewer))) if r <= _SOME else 0,
             sweeps=max(3, int(plain.sweeps / max(1.0, fewer / 2.0))) if r <= _MANY else 2,
