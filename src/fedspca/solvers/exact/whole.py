@@ -37,9 +37,9 @@ LOCAL_FEATURES = 2000  # on one machine: with more features, forming S takes lon
 REMOTE_FEATURES = 4096  # between machines: 67 MB, once
 _NEAR = 0.85  # share: loadings that keep more lie near the leading eigenvectors; the best that keep less may not
 _SMALL = 320  # weights in all: more starts take a few milliseconds each
-_ROTATIONS = 4  # further starts of a search for the fewest non-zeros, if it is small
+_ROTATIONS = 2  # further starts of a search for the fewest non-zeros, if it is small
 _MANY = 20  # with more components, a search from dense loadings takes long, and ends no better than from a division
-_HOPE = 0.975  # share of the target: where a first guess captured less, a search hardly ever reached it
+_HOPE = 0.985  # share of the target: where a first guess captured less, a search hardly ever reached it
 _LANCZOS = 400  # with more features, a few eigenvectors are computed by Lanczos iterations
 
 
