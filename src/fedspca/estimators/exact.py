@@ -84,8 +84,7 @@ class ExactSPCA(ExactSolving):
     search : {"auto", "thorough", "products"}, default="auto"
         Whether the whole covariance is asked for, in one sum of d(d + 1)/2 numbers, and searched without further
         rounds. "thorough" asks for it; "products" never does, and learns a model from rounds of products; "auto" asks
-        where the sites allow it and there are at most 2,000 features on one machine, 4,096 between machines. With
-        ``variance_kept`` it asks only up to 320 weights in all (features times components): more would take seconds.
+        where the sites allow it and there are at most 2,000 features on one machine, 4,096 between machines.
     proof_seconds : float, default=0.25
         Time for bounds on what any loadings could capture, once the whole covariance is known; 0 turns it off. A
         single component is usually proved optimal within this time. More time gives smaller gaps.

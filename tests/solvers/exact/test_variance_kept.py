@@ -23,3 +23,33 @@ def test_variance_kept_trades_weights_for_variance(wdbc):
     ]
     assert counts == sorted(counts)
     assert counts[0] < 60
+
+
+def many_components():
+    """Four clusters of five features in noise: of 24 components, twenty are worth little more than a feature each."""
+    rng = np.random.default_rng(1)
+    x = np.hstack([np.repeat(3.0 * rng.standard_normal((400, 4)), 5, axis=1), np.zeros((400, 60))])
+    return x + rng.standard_normal(x.shape)
+
+
+@pytest.mark.parametrize("search", ["auto", "products"])
+def test_many_components_of_noise_take_few_weights(search):
+    # 24 components of 80 features: more than the 320 weights up to which entries were once left out one by one
+    fit = ExactSPCA(24, variance_kept=0.9, proof_seconds=0.0, search=search).fit(many_components())
+    assert fit.variance_kept_ >= 0.9 * (1.0 - 1e-6)
+    assert np.count_nonzero(fit.components_) <= 60
+
+
+def test_the_whole_covariance_is_asked_for_at_any_number_of_weights():
+    x = many_components()
+    fit = ExactSPCA(12, variance_kept=0.9, proof_seconds=0.0).fit(x)
+    assert fit.n_rounds_ == ExactSPCA(12, n_nonzero=2, proof_seconds=0.0).fit(x).n_rounds_
+
+
+def test_a_smaller_share_needs_no_more_weights_with_many_components():
+    x = many_components()
+    counts = [
+        np.count_nonzero(ExactSPCA(12, variance_kept=share, proof_seconds=0.0).fit(x).components_)
+        for share in (0.5, 0.7, 0.8, 0.86, 0.9, 0.95)
+    ]
+    assert counts == sorted(counts)

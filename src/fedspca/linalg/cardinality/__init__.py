@@ -10,6 +10,9 @@ code here uses S only. It does not depend on how S was computed.
 ``polish``              all columns refitted together on supports that stay
 ``joint``               the search for all columns: beams, sweeps, exchanges of pairs
 ``fewest``              the fewest non-zeros that keep a share of the variance
+``partition``           features divided among components: a start for it
+``removal``             what leaving entries out costs, once the others are refitted
+``trades``              exchanges of entries that promise to gain
 ``bounds``              what no sparse loadings can exceed
 ``branch``              branch and bound for one column, until proved or out of time
 ``chains``              all sets of features on which some directions capture more than a level

@@ -6,6 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg import nystrom
+from fedspca.linalg.cardinality.fewest import fewest_nonzeros
+from fedspca.linalg.cardinality.partition import partitioned
+from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.newton import Surrogate, polish
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated
@@ -16,6 +19,9 @@ from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, sc
 from fedspca.solvers.exact.tuning import VarianceTuning
 
 Array = NDArray[np.float64]
+
+_FORMED = 2000  # features: with more, a search on the whole matrix takes longer than rounds
+FEW = 800  # non-zeros: with more, refits of columns that share features take long
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,8 @@ class VarianceKept:
         best = sparsest(part, w, target, self.tuning, trials=self.tuning.first_trials if warm is None else None)
         if best is None:  # the rows considered have too little variance: the dense answer is feasible
             return [basis]
-        return [scatter(best, rows, model.n_features)]
+        found = best if warm is None else fewer(part, best, target)
+        return [scatter(found, rows, model.n_features)]
 
     def improve(self, model: nystrom.NystromModel, at: Incumbent) -> list[Array]:
         """A sparser point, or a feasible one if the incumbent proved infeasible; empty if none is known."""
@@ -83,7 +90,7 @@ class VarianceKept:
         if fit is None or fit.variance < target:
             return []
         found = sparsest(part, fit.w, target, self.tuning.to_the_end())
-        return [] if found is None else [scatter(found, rows, model.n_features)]
+        return [] if found is None else [scatter(fewer(part, found, target), rows, model.n_features)]
 
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
         """The number of non-zeros if the share is kept; otherwise r d plus a measure of the shortfall."""
@@ -129,6 +136,28 @@ def sparsest(
         elif guess <= lower:  # too few for any orthonormal matrix: bisect on the logarithmic scale
             guess = round(np.sqrt(lower * upper))
     return best
+
+
+def fewer(q: Quadratic, w: Array, target: float) -> Array:
+    """The same, or sparser loadings that a search on the whole matrix finds: it is formed, if it is not too large."""
+    if q.n_rows > _FORMED:
+        return w
+    s = q.block(np.arange(q.n_rows))
+    s.flat[:: len(s) + 1] += q.shift
+    fit = fewest_nonzeros(s, target, tuning=Tuning(), starts=starts_near(s, w, target))
+    return w if fit is None or np.count_nonzero(fit.w) >= np.count_nonzero(w) else fit.w
+
+
+def starts_near(s: Array, w: Array, target: float) -> list[Array]:
+    """Where the search for the fewest non-zeros begins: loadings w, and a division of the features.
+
+    Loadings with many non-zeros are left out, because their refits would take long; and if the division does not reach
+    the target, nothing is left.
+    """
+    apart = partitioned(s, w)
+    if np.count_nonzero(w) <= FEW:
+        return [w, apart]
+    return [apart] if float(np.vdot(apart, s @ apart)) >= target else []
 
 
 def fit_cardinality(q: Quadratic, w: Array, n: int, tuning: VarianceTuning) -> Fit | None:

@@ -13,8 +13,7 @@ from fedspca.linalg import nystrom
 from fedspca.linalg.cardinality.bounds import seconds_for, several_bound
 from fedspca.linalg.cardinality.fewest import fewest_nonzeros, no_more_than_alike
 from fedspca.linalg.cardinality.joint import best_loadings
-from fedspca.linalg.cardinality.partition import partitioned
-from fedspca.linalg.cardinality.polish import Fit
+from fedspca.linalg.cardinality.polish import refit_orthogonal
 from fedspca.linalg.cardinality.proof import bound_loadings
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.operators import Frame
@@ -29,7 +28,7 @@ from fedspca.solvers.exact.cardinality import Cardinality
 from fedspca.solvers.exact.loop import Earlier, State, orthonormal
 from fedspca.solvers.exact.penalised import Penalised
 from fedspca.solvers.exact.problem import Incumbent, Problem, scatter
-from fedspca.solvers.exact.variance_kept import VarianceKept
+from fedspca.solvers.exact.variance_kept import FEW, VarianceKept, sparsest, starts_near
 from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
@@ -38,9 +37,9 @@ LOCAL_FEATURES = 2000  # on one machine: with more features, forming S takes lon
 REMOTE_FEATURES = 4096  # between machines: 67 MB, once
 _NEAR = 0.85  # share: loadings that keep more lie near the leading eigenvectors; the best that keep less may not
 _SMALL = 320  # weights in all: more starts take a few milliseconds each
-_ROTATIONS = 4  # further starts of a search for the fewest non-zeros, if it is small
-_HOPE = 0.975  # share of the target: where a first guess captured less, a search hardly ever reached it
-_MANY = 20  # with more components, the search from dense loadings takes long, and ends no better
+_ROTATIONS = 2  # further starts of a search for the fewest non-zeros, if it is small
+_MANY = 20  # with more components, a search from dense loadings takes long, and ends no better than from a division
+_HOPE = 0.985  # share of the target: where a first guess captured less, a search hardly ever reached it
 _LANCZOS = 400  # with more features, a few eigenvectors are computed by Lanczos iterations
 
 
@@ -171,25 +170,21 @@ def _variance_kept(
 ) -> tuple[Array, StopReason, float | None]:
     r, target = basis.shape[1], problem.share * dense * (1.0 - 1e-10)
     tuning = replace(Tuning(), deadline=deadline)
-    starts = [*_starts(s, basis), *before]
-    fit = fewest_nonzeros(s, target, tuning=tuning, starts=starts) or Fit(basis, dense)
-    if problem.share < _NEAR or r == 1 or basis.size <= _SMALL:
+    dense_starts = _turned(basis, _ROTATIONS if basis.size <= _SMALL else 0)
+    turned = dense_starts[min(1, r - 1)]
+    coarse = turned
+    if basis.size > FEW and (r <= _MANY or not starts_near(s, turned, target)):
+        found = sparsest(DenseQuadratic(s), turned, target, problem.tuning.to_the_end())
+        coarse = turned if found is None else found
+    starts = [*starts_near(s, coarse, target), *dense_starts[2:], *before]
+    fit = fewest_nonzeros(s, target, tuning=tuning, starts=starts) or refit_orthogonal(s, coarse)
+    if np.count_nonzero(fit.w) <= FEW and (problem.share < _NEAR or r == 1 or basis.size <= _SMALL):
         hope = 0.0 if problem.share < _NEAR else _HOPE
-        fit = no_more_than_alike(s, fit, target, hope=hope, tuning=tuning, starts=_turned(basis, 0))
+        fit = no_more_than_alike(s, fit, target, hope=hope, tuning=tuning, starts=dense_starts[:2])
     ended, bound = _ended(deadline), None
     if 16 * seconds_for(len(s)) <= seconds:
         bound = max(several_bound(s, r, float(np.count_nonzero(fit.w) - r)), fit.variance)
     return fit.w, ended, bound
-
-
-def _starts(s: Array, basis: Array) -> list[Array]:
-    """Where the search for the fewest non-zeros begins: a division of the features, and dense loadings."""
-    d, r = basis.shape
-    if r == 1:
-        return [basis]
-    turned = _turned(basis, _ROTATIONS if d * r <= _SMALL else 0)[1:]
-    apart = partitioned(s, turned[0])
-    return [apart] if r > _MANY else [*turned, apart]
 
 
 def _ended(deadline: float) -> StopReason:
