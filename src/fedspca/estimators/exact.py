@@ -663,7 +663,8 @@ class ExactSPCA(FederatedSparsePCA):
             return False
         if self.search != "auto":
             return self.search == "thorough"
-        most = whole.LOCAL_FEATURES if is_local(federation) else whole.REMOTE_FEATURES
+        many = self.lam is not None and self.n_components > whole.MANY_PENALISED
+        most = whole.LOCAL_FEATURES if is_local(federation) and not many else whole.REMOTE_FEATURES
         if self.lam is None and self.n_nonzero is None:
             most = min(most, whole.ELIMINATED // self.n_components)
         return len(federation.feature_names) <= most and answers_gram(federation)
