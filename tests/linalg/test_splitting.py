@@ -90,7 +90,7 @@ def test_with_its_multiplier_a_stationary_point_stays_where_it_is(s):
     assert np.abs(left.w[0] - best.w).max() > 1e-4  # without it, the first steps shrink the point
 
 
-@pytest.mark.parametrize("r", [1, 3, 8])
+@pytest.mark.parametrize("r", [1, 3, 5])
 def test_steps_from_one_start_settle_at_a_sparse_stationary_point(s, r):
     lam = np.full(r, 0.05 * s.max())
     start = starts(s, r, n=1)[0]

@@ -146,7 +146,9 @@ def solved(
 
 def _proximal_pays(w: Array, tuning: PenalisedTuning) -> bool:
     """Whether proximal steps are faster than ADMM: their systems are small if few columns overlap in any feature."""
-    return w.shape[1] <= tuning.proximal or int(np.square(np.count_nonzero(w, axis=1)).sum()) <= tuning.thin
+    if w.shape[1] <= 2 * tuning.some:
+        return w.shape[1] <= tuning.proximal
+    return int(np.square(np.count_nonzero(w, axis=1)).sum()) <= tuning.thin
 
 
 def _as_it_is(q: Quadratic, lam: Array, w: Array, multiplier: Array) -> L1Solution:
@@ -174,7 +176,7 @@ def _from_split(
     good = [i for i in ranked if rough.values[i] <= near]
     points = [(_sparse(rough.w[i], rough.z[i]), rough.multipliers[i]) for i in good]
     if before[first] < float(rough.values.min()):
-        points.insert(0, (starts[first], points[0][1]))
+        points.insert(0, (starts[first], rough.multipliers[ranked[0]]))
     found = []
     for w, multiplier in points:
         pays = _proximal_pays(w, tuning)  # else ADMM goes on, from the best of them
