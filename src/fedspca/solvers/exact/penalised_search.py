@@ -147,7 +147,7 @@ def solved(
 def _proximal_pays(w: Array, tuning: PenalisedTuning) -> bool:
     """Whether proximal steps are faster than ADMM: their systems are small if few columns overlap in any feature."""
     if w.shape[1] <= 2 * tuning.some:
-        return w.shape[1] <= tuning.proximal
+        return bool(w.shape[1] <= tuning.proximal)
     return int(np.square(np.count_nonzero(w, axis=1)).sum()) <= tuning.thin
 
 
