@@ -181,3 +181,15 @@ def test_it_takes_few_steps(monkeypatch):
     assert steps_of(monkeypatch, [small_problem(seed) for seed in ORDINARY]) <= 98
     assert steps_of(monkeypatch, [small_problem(seed) for seed in HARD]) <= 58
     assert steps_of(monkeypatch, [a_point(seed) for seed in range(10)]) <= 40
+
+
+def test_a_known_multiplier_gives_the_residual_that_it_leaves_or_a_smaller_one():
+    rng = np.random.default_rng(0)
+    w = retract(np.where(rng.random((40, 5)) < 0.4, rng.standard_normal((40, 5)), 0.0))
+    multiplier = rng.standard_normal((5, 5))
+    multiplier = multiplier + multiplier.T
+    inside = np.where(w != 0, np.sign(w), rng.uniform(-1.0, 1.0, w.shape))
+    gradient = inside + w @ multiplier
+    assert certify(w, gradient, 1.0, multiplier=multiplier).residual < 1e-15
+    far = certify(w, gradient, 1.0, multiplier=multiplier + np.eye(5))
+    assert far.residual < 1e-8

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedspca.linalg import sparse_stiefel
-from fedspca.linalg.sparse_stiefel import NormalEquations, Tangent, retract, sparse_orthonormalise
+from fedspca.linalg.sparse_stiefel import NormalEquations, Tangent, retract, retract_with_signs, sparse_orthonormalise
 from fedspca.linalg.stiefel import orthonormality_error
 
 
@@ -131,3 +131,14 @@ def test_more_constraints_than_entries_are_refused_quickly():
     begin = perf_counter()
     assert retract(z) is None
     assert perf_counter() - begin < 2.0
+
+
+def test_an_entry_that_would_change_its_sign_becomes_zero():
+    rng = np.random.default_rng(0)
+    z = np.where(rng.random((30, 4)) < 0.5, rng.standard_normal((30, 4)), 0.0)
+    z = np.where(rng.random((30, 4)) < 0.3, 1e-4 * z, z)  # entries that a retraction moves by more than they are
+    assert (retract(z) * z < 0.0).any()
+    w = retract_with_signs(z)
+    assert orthonormality_error(w) < 1e-12
+    assert not (w * z < 0.0).any()
+    assert np.count_nonzero(w) < np.count_nonzero(z)

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
+from fedspca.linalg.certificate import certify
 from fedspca.linalg.proximal import minimise
 from fedspca.linalg.quadratic import DenseQuadratic
 from fedspca.linalg.rotations import random_rotations
-from fedspca.linalg.splitting import objectives, orthonormal, split
+from fedspca.linalg.splitting import objectives, orthonormal, settle, split
 from fedspca.linalg.stiefel import orthonormality_error
 
 
@@ -87,3 +88,41 @@ def test_with_its_multiplier_a_stationary_point_stays_where_it_is(s):
     left = split(q, lam, best.w[None], steps=30, tol=0.0)
     assert np.abs(kept.w[0] - best.w).max() < 1e-6
     assert np.abs(left.w[0] - best.w).max() > 1e-4  # without it, the first steps shrink the point
+
+
+@pytest.mark.parametrize("r", [1, 3, 5])
+def test_steps_from_one_start_settle_at_a_sparse_stationary_point(s, r):
+    lam = np.full(r, 0.05 * s.max())
+    start = starts(s, r, n=1)[0]
+    found = settle(DenseQuadratic(s), lam, start, steps=5000, tol=1e-8)
+    assert found.stationary
+    assert found.sparse
+    assert orthonormality_error(found.w) < 1e-12
+    assert np.count_nonzero(found.w) < found.w.size
+    assert found.value <= objectives(DenseQuadratic(s), lam, start[None])[0]
+    assert found.value == pytest.approx(objectives(DenseQuadratic(s), lam, found.w[None])[0])
+    gradient = 2.0 * s @ found.w
+    assert certify(found.w, gradient, lam, multiplier=found.multiplier).residual < 1e-7
+
+
+def test_settling_agrees_with_proximal_steps_from_its_point_and_has_a_linear_term(s):
+    lam, q = np.full(3, 0.05 * s.max()), DenseQuadratic(s)
+    start = starts(s, 3, n=1)[0]
+    linear = 0.1 * s.max() * np.random.default_rng(2).standard_normal(start.shape)
+    found = settle(q, lam, start, steps=5000, tol=1e-9, linear=linear)
+    same = minimise(q, lam, found.w, half=s @ found.w + linear, tol=1e-8)
+    assert same.objective == pytest.approx(found.value, rel=1e-9)
+    np.testing.assert_allclose(same.w, found.w, atol=1e-6)
+
+
+def test_steps_that_would_take_too_long_end_early(s):
+    lam, q = np.full(3, 0.05 * s.max()), DenseQuadratic(s)
+    assert not settle(q, lam, starts(s, 3, n=1)[0], steps=401, tol=1e-300).stationary
+
+
+def test_settling_does_not_hang_on_the_order_or_the_signs_of_columns(s):
+    lam, q = np.full(4, 0.05 * s.max()), DenseQuadratic(s)
+    start, order, signs = starts(s, 4, n=1)[0], [2, 0, 3, 1], np.array([1.0, -1.0, -1.0, 1.0])
+    one = settle(q, lam, start, steps=5000, tol=1e-9)
+    other = settle(q, lam, start[:, order] * signs, steps=5000, tol=1e-9)
+    np.testing.assert_allclose(one.w[:, order] * signs, other.w, atol=1e-7)

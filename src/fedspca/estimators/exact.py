@@ -451,7 +451,8 @@ class ExactSPCA(ExactSolving):
             return False
         if self.search != "auto":
             return self.search == "thorough"
-        most = whole.LOCAL_FEATURES if is_local(federation) else whole.REMOTE_FEATURES
+        many = self.lam is not None and self.n_components > whole.MANY_PENALISED
+        most = whole.LOCAL_FEATURES if is_local(federation) and not many else whole.REMOTE_FEATURES
         return len(federation.feature_names) <= most and answers_gram(federation)
 
     def path(

@@ -250,6 +250,19 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
     return w if float(np.abs(w.T @ w - eye).max()) <= 1e-10 else None
 
 
+def retract_with_signs(z: Array, *, tries: int = 6) -> Array | None:
+    """The same, where an entry that would change its sign becomes zero: its subgradient would jump by twice lam."""
+    for _ in range(tries):
+        w = retract(z)
+        if w is None:
+            return None
+        kept = w * z >= 0.0
+        if kept.all():
+            return w
+        z = np.where(kept, w, 0.0)
+    return retract(z)
+
+
 def _retract_pair(w: Array, support: Array | Mask) -> Array | None:
     """The same for two unit columns u and v, in closed form.
 

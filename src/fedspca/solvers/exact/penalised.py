@@ -9,9 +9,10 @@ from fedspca.linalg import nystrom
 from fedspca.linalg.certificate import certify
 from fedspca.linalg.proximal import L1Solution, minimise
 from fedspca.linalg.quadratic import Quadratic
-from fedspca.linalg.rotations import canonical
+from fedspca.linalg.rotations import canonical_order
 from fedspca.linalg.shrinkage import soft_threshold
-from fedspca.solvers.exact.penalised_search import first_look, search
+from fedspca.linalg.splitting import settle
+from fedspca.solvers.exact.penalised_search import first_look, search, solved
 from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, scatter
 from fedspca.solvers.exact.tuning import PenalisedTuning
 
@@ -86,7 +87,7 @@ class Penalised:
         self, quadratic: Quadratic, basis: Array, rotations: Array, before: list[Array], deadline: float
     ) -> L1Solution:
         """The best point found on S itself, which needs no model and no rounds. ``before`` are further starts."""
-        rows = self._likely(2.0 * (quadratic @ basis), most=self.tuning.most)
+        rows = self._likely(2.0 * (quadratic @ basis), most=max(self.tuning.most, self.tuning.least * basis.shape[1]))
         # S is searched once, a model several times for r > 2: so the search is then not reduced for many features
         wide = self.tuning.wide if basis.shape[1] <= 2 else len(basis)
         tuning = replace(self.tuning, deadline=deadline, wide=wide)
@@ -94,12 +95,15 @@ class Penalised:
         if len(rows) < len(basis):
             part, inside = quadratic.rows(rows), self._inside(basis, rows)
         starts = [self._inside(w, rows) for w in before]
-        tol = 0.1 * self.tol
-        found = search(part, self.lam, inside, rotations, starts, tuning, tol=tol)[0]
-        if len(rows) < len(basis):
+        tol, whole = 0.1 * self.tol, len(rows) == len(basis)
+        found = search(part, self.lam, inside, rotations, starts, tuning, tol=tol if whole else tuning.fine)[0]
+        if not whole:
             w = scatter(found.w, rows, len(basis))
-            found = minimise(quadratic, self.lam, w, tol=tol, multiplier=found.multiplier)
-        return replace(found, w=self._canonical(quadratic, found.w))
+            last = replace(tuning.at(*basis.shape), proximal=tuning.some)
+            found = solved(quadratic, self.lam, w, tol, last, found.multiplier)
+        order, signs = self._canonical_order(quadratic, found.w)
+        multiplier = found.multiplier[np.ix_(order, order)] * np.outer(signs, signs)
+        return replace(found, w=found.w[:, order] * signs, multiplier=multiplier)
 
     @staticmethod
     def _inside(w: Array, rows: NDArray[np.intp]) -> Array:
@@ -119,24 +123,48 @@ class Penalised:
             models = [nystrom.predictor(model)]
         else:
             models = [nystrom.predictor(model), nystrom.majoriser(model)]
-        return [minimise(q, self.lam, at.w, half=at.product - q.shift * at.w, tol=tol).w for q in models]
+        return [self._descended(q, at, tol) for q in models]
+
+    def _descended(self, q: Quadratic, at: Incumbent, tol: float) -> Array:
+        """The stationary point near the incumbent of the surrogate with the quadratic Q, which touches there."""
+        half = at.product - q.shift * at.w
+        if at.w.shape[1] > self.tuning.some:
+            multiplier = certify(at.w, 2.0 * at.product, self.lam).multiplier
+            linear = half - q @ at.w
+            found = settle(q, self.lam, at.w, steps=self.tuning.settling, tol=tol, linear=linear, multiplier=multiplier)
+            if found.sparse:
+                return found.w
+        return minimise(q, self.lam, at.w, half=half, tol=tol).w
 
     def assess(self, w: Array, product: Array, model: nystrom.NystromModel) -> Assessment:
         """The true objective and the first-order residual of the pooled problem."""
-        value = float(-np.vdot(w, product) + self.lam @ np.abs(w).sum(axis=0))
-        residual = self.certificate(w, product)
-        return Assessment(value, residual, residual <= self.tol)
+        return self.assessed(w, product, self.certificate(w, product))
 
-    def certificate(self, w: Array, product: Array) -> float:
-        """The first-order residual of the pooled problem at w, from its exact product."""
-        return certify(w, 2.0 * product, self.lam).residual
+    def assessed(self, w: Array, product: Array, certificate: float) -> Assessment:
+        """The same with a certificate that is known already."""
+        value = float(-np.vdot(w, product) + self.lam @ np.abs(w).sum(axis=0))
+        return Assessment(value, certificate, certificate <= self.tol)
+
+    def certificate(self, w: Array, product: Array, multiplier: Array | None = None) -> float:
+        """The first-order residual of the pooled problem at w, from its exact product; ``multiplier`` if known."""
+        return certify(w, 2.0 * product, self.lam, multiplier=multiplier).residual
+
+    def _canonical_order(self, quadratic: Quadratic, w: Array) -> tuple[NDArray[np.intp], Array]:
+        variances = np.einsum("ij,ij->j", w, quadratic @ w)
+        return canonical_order(w, variances, reorder=bool(np.ptp(self.lam) == 0.0))
 
     def _canonical(self, quadratic: Quadratic, w: Array) -> Array:
-        return canonical(w, np.einsum("ij,ij->j", w, quadratic @ w), reorder=bool(np.ptp(self.lam) == 0.0))
+        order, signs = self._canonical_order(quadratic, w)
+        return np.asarray(w[:, order] * signs)
 
     def _rows(self, model: nystrom.NystromModel, basis: Array) -> NDArray[np.intp]:
-        """Rows that any rotation of the basis could make non-zero: the row norm of the gradient is rotation-free."""
-        return self._likely(2.0 * (model @ basis))
+        """Rows that any rotation of the basis could make non-zero: the row norm of the gradient is rotation-free.
+
+        For many components only the likeliest: steps over all features follow.
+        """
+        r = basis.shape[1]
+        most = None if r <= self.tuning.some else max(self.tuning.most, self.tuning.least * r)
+        return self._likely(2.0 * (model @ basis), most=most)
 
     def _likely(self, gradient: Array, most: int | None = None) -> NDArray[np.intp]:
         """The features that may enter, by their gradients: at most so many, the likeliest."""

@@ -120,9 +120,11 @@ class PenalisedTuning:
         Thresholded power steps from each feature: enough to find the best clusters, not to converge.
     paths : int
         Starts that are built of single columns: each begins with another column, and goes on greedily.
-    split_steps, settling : int
-        Steps of ADMM for all starts at once, before they are ranked; ``settling`` applies beyond ``some`` components:
+    split_steps, until : int
+        Steps of ADMM for all starts at once, before they are ranked; ``until`` applies beyond ``some`` components:
         there a step of ADMM is far cheaper than a proximal step, and ADMM finds the support. It shrinks with ``wide``.
+    settling : int
+        The most steps of ADMM from the best of them, beyond ``some`` components.
     crowd, late_crowd : tuple of (int, int)
         After so many of these steps, so many starts continue, the best; ``late_crowd`` applies beyond ``few``
         components.
@@ -135,10 +137,17 @@ class PenalisedTuning:
         more where the penalty takes away most of the variance, and five times as much from ``several`` components on.
     rough, fine : float
         Residuals to which starts are solved before, and after, the best of them is known.
-    steps : int
-        The most proximal steps of such a solve.
+    steps, last_steps, dear_steps : int
+        The most proximal steps of such a solve, and of the last one; the latter is ``dear_steps`` beyond twice ``some``
+        components, where ADMM did not settle.
+    thin : int
+        Pairs of entries in one row, over all rows, up to which proximal steps are fast for any number of components.
     exchanges : int
         Times that columns of the best point are exchanged, while that gains.
+    glance : int
+        Steps of ADMM from the leading eigenvectors that tell how much a search can gain.
+    little, moderate : float
+        With a smaller possible gain there are very few starts, or few, and no columns are exchanged.
     plain : float
         If the penalty leaves less than this share of the variance, no start is dropped early.
     promising : float
@@ -160,8 +169,10 @@ class PenalisedTuning:
     easy : int
         The numbers above apply in full while r³ is at most this. For larger r they shrink in proportion, so that time
         grows slowly with r.
-    some : int
-        With at most this many components, starts are solved by proximal steps; beyond, mostly by ADMM.
+    some, proximal : int
+        Beyond ``some`` components ADMM takes more steps before starts are ranked. With at most ``proximal`` components
+        starts are then solved by proximal and Newton steps; beyond it by ADMM. If little can be gained, ``some``
+        applies instead of ``proximal``.
     several : int
         With at most this many components, the number of starts solved is not reduced.
     wide : int
@@ -174,8 +185,9 @@ class PenalisedTuning:
         Components beyond which there are fewer rounds of search, and half as many points in each.
     rows : int
         The least number of features that a search considers, per component.
-    most : int
-        The most features that a search on S considers. The point that it finds is then solved over all features.
+    most, least : int
+        The most features that a search considers, or ``least`` per component, if that is more. The point that it finds
+        is then solved over all features.
     likely : float
         A feature is likely to enter if its gradient exceeds this share of lam.
     entering : float
@@ -192,7 +204,8 @@ class PenalisedTuning:
     power_steps: int = 8
     paths: int = 3
     split_steps: int = 50
-    settling: int = 600
+    until: int = 600
+    settling: int = 1500
     crowd: tuple[tuple[int, int], ...] = ((16, 24), (32, 8))
     late_crowd: tuple[tuple[int, int], ...] = ((16, 32), (32, 16), (60, 2))
     few: int = 3
@@ -200,8 +213,14 @@ class PenalisedTuning:
     rough: float = 1e-2
     fine: float = 3e-3
     steps: int = 40
+    last_steps: int = 200
+    dear_steps: int = 8
+    thin: int = 1_000
     exchanges: int = 3
     near: float = 0.01
+    glance: int = 30
+    little: float = 0.04
+    moderate: float = 0.12
     plain: float = 0.3
     promising: float = 0.05
     gaining: float = 1e-4
@@ -212,12 +231,14 @@ class PenalisedTuning:
     turns: int = 12
     easy: int = 500
     some: int = 10
+    proximal: int = 20
     several: int = 8
     wide: int = 200
     kept: int = 8
     many: int = 6
     rows: int = 100
     most: int = 400
+    least: int = 12
     likely: float = 0.7
     entering: float = 0.8
     settled: float = 1e-4
@@ -232,6 +253,16 @@ class PenalisedTuning:
     def thorough(self) -> Self:
         """The same where rough objectives say little: there are more starts, and none is dropped early."""
         return replace(self, crowd=(), gaining=0.0, turns=4 * self.turns)
+
+    def worth(self, gain: float) -> Self:
+        """The search that a possible gain is worth: the less can be gained, the fewer starts."""
+        steps = min(self.split_steps, 100)
+        if gain < self.little:
+            return replace(self, turns=0, paths=0, exchanges=0, solved=1, split_steps=steps, proximal=self.some)
+        if gain < self.moderate:
+            few = min(self.exchanges, 1)
+            return replace(self, paths=1, exchanges=few, solved=2, split_steps=steps, proximal=self.some)
+        return self
 
     def at(self, d: int, r: int) -> Self:
         """The numbers for a search over d features and r components, reduced for large problems."""
@@ -255,7 +286,7 @@ class PenalisedTuning:
             turns=part(self.turns, 4, share),
             near=self.near if r < self.several else 5.0 * self.near,
             crowd=self.crowd if r <= self.few else self.late_crowd,
-            split_steps=self.split_steps if r <= self.some else part(self.settling, self.split_steps, wide),
+            split_steps=self.split_steps if r <= self.some else part(self.until, self.split_steps, wide),
             solved=self.solved
             if r <= self.few
             else part(4 * self.solved, 2, min(1.0, (self.several / r) ** 2) * wide**0.5),

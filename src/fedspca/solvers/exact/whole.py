@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 
 LOCAL_FEATURES = 2000  # on one machine: with more features, forming S takes longer than the rounds that it saves
 REMOTE_FEATURES = 4096  # between machines: 67 MB, once
+MANY_PENALISED = 10  # with a penalty and more components, products with a model take longer than products with S
 _NEAR = 0.85  # share: loadings that keep more lie near the leading eigenvectors; the best that keep less may not
 _SMALL = 320  # weights in all: more starts take a few milliseconds each
 _ROTATIONS = 2  # further starts of a search for the fewest non-zeros, if it is small
@@ -141,7 +142,10 @@ def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
     asked = orthonormal(np.hstack([orthonormal(solved.w), solved.basis]))
     model = nystrom.expand(state.model, asked, s @ asked, rtol=state.rank_tol)
     product = s @ solved.w
-    verdict = problem.assess(solved.w, product, model)
+    if isinstance(problem, Penalised):
+        verdict = problem.assessed(solved.w, product, solved.certificate)
+    else:
+        verdict = problem.assess(solved.w, product, model)
     best = Incumbent(solved.w, product, verdict.objective, solved.certificate, verdict.holds)
     return replace(state, model=model, asked=asked, candidates=(), incumbent=best, round=1, stopped=solved.stopped)
 
@@ -210,7 +214,7 @@ def _penalised(
     start = nystrom.complete(basis, state.n_components)
     before = [] if earlier is None else [orthonormal(earlier.w)]
     found = problem.on(DenseQuadratic(s), start, state.rotations, before, deadline)
-    certificate = problem.certificate(found.w, s @ found.w)
+    certificate = problem.certificate(found.w, s @ found.w, found.multiplier)
     stopped = StopReason.CERTIFIED if certificate <= problem.tol else StopReason.STALLED
     if time.monotonic() > deadline:
         stopped = StopReason.MAX_SECONDS
