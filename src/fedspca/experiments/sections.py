@@ -151,8 +151,7 @@ and 250; K is stated for the IID experiment only, so we think that it was smalle
 
 {_sensitivity(records)}
 
-An error near 2 means that one of the two eigenvectors was missed. FSSPCA with the paper's settings was run once where the table has no
-spread, since a run takes long.
+An error near 2 means that one of the two eigenvectors was missed.
 """
 
 
