@@ -3,8 +3,9 @@ import pytest
 
 from fedspca import InvalidQuery, Query, Site
 from fedspca.dp import noise
+from fedspca.masking.messages import PROTOCOL_ARRAYS
 from fedspca.site import QUERIES
-from fedspca.site.queries import PRIVATE
+from fedspca.site.queries import MAPS, PRIVATE
 from fedspca.site.question import SiteData
 from helpers.asking import question
 from helpers.private import query as private_query
@@ -37,3 +38,8 @@ def test_values_at_an_edge_count_as_not_above_it_and_missing_ones_not_at_all():
     site = Site("a", rows, allow_missing=True)
     below = site.answer(Query("counts_below", {"edges": edges}))["below"]
     assert np.array_equal(below, [[0, 1], [2, 1], [3, 2]])
+
+
+def test_no_array_of_a_question_is_called_as_one_of_the_masks_own():
+    asked = {name for known in QUERIES.values() for name in known.arrays}
+    assert not (asked | set(MAPS)) & PROTOCOL_ARRAYS  # it would be lost on its way to a masked site
