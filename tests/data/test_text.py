@@ -1,3 +1,5 @@
+import io
+
 import numpy as np
 import pytest
 
@@ -126,3 +128,21 @@ def test_signs_are_single(tmp_path, options):
     (tmp_path / "a.csv").write_text("a;b\n1;2\n")
     with pytest.raises(InvalidData, match=f"--{next(iter(options))} is one sign"):
         open_table(tmp_path / "a.csv", TextOptions(**options))
+
+
+def test_the_types_of_a_large_table_are_found_from_its_beginning(tmp_path, monkeypatch):
+    path, taken = tmp_path / "a.csv", []
+
+    class Counted(io.FileIO):
+        def read(self, size=-1):
+            taken.append(super().read(size))
+            return taken[-1]
+
+    path.write_text("x,y\n" + "1.5,2\n" * 200_000)
+    monkeypatch.setattr("fedspca.data.text._stream", Counted)
+    monkeypatch.setattr("fedspca.data.text._start", lambda path: path.read_bytes()[:1000])
+    monkeypatch.setattr("fedspca.data.text.BLOCK_BYTES", 1 << 14)
+    table = open_table(path)
+    assert sum(map(len, taken)) <= 2 << 14
+    monkeypatch.undo()
+    assert sum(len(block.numbers) for block in table.blocks(["x", "y"], ())) == 200_000

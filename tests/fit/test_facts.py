@@ -169,3 +169,16 @@ def test_variances_that_do_not_add_up_or_contradict_the_sums_give_no_patterns():
         np.isin(order, (0, 1)), 1.3, np.where(np.isin(order, (6, 7)), np.sqrt(2 - 1.69), 1)
     )
     assert judge(federation, (), fitted).uniqueness is None  # same total, and less than the regression explains
+
+
+def test_after_a_fit_by_products_dense_variances_are_known_already():
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((400, 5)) @ rng.standard_normal((5, 60)) * 3 + rng.standard_normal((400, 60))
+    sites = [Site("a", rows[:150]), Site("b", rows[150:])]
+    fitted = ExactSPCA(2, n_nonzero=8, search="products").fit_federation(LocalFederation(sites))
+    asking = Rounds(LocalFederation(sites))
+    found = judge(asking, (), fitted).facts["dense_variance_ratio"]
+    values = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False) ** 2
+    np.testing.assert_allclose(found[:2], values[:2] / values.sum(), rtol=1e-6)
+    assert len(found) == 10
+    assert len(asking.history) <= 2  # the product with the loadings, and the errors of rows

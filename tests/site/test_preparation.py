@@ -5,7 +5,7 @@ from fedspca.federation import FederationError, LocalFederation
 from fedspca.federation.private import PrivateFederation
 from fedspca.federation.release_plan import Privacy
 from fedspca.site import InvalidData, InvalidQuery, Query, Site
-from fedspca.site.preparation import Design, Preparation, columns_beside, level_text, unusual
+from fedspca.site.preparation import Design, Preparation, checked_weights, columns_beside, level_text, unusual
 
 AGE = np.array([30.0, 40.0, 50.0, 60.0])
 SEX = ["F", "M", "M", "F"]
@@ -111,3 +111,17 @@ def test_a_private_study_takes_nothing_out():
     sites = [Site("s", np.eye(3), preparation=Preparation(centre="site"))]
     with pytest.raises(FederationError, match="not planned"):
         PrivateFederation(LocalFederation(sites), Privacy(1.0, 1e-6))
+
+
+@pytest.mark.parametrize(("weight", "told"), [(-1.0, "row 2 has the weight -1"), (np.nan, "row 2 has no weight")])
+def test_the_row_of_a_weight_that_cannot_count_is_told(weight, told):
+    with pytest.raises(InvalidData, match=f"1 of 4 are not: {told}"):
+        checked_weights("Site 'a'", [1.0, 2.0, weight, 0.0], 4)
+
+
+def test_a_preparation_follows_from_its_settings():
+    for centre, terms in (("combat", ("age",)), ("site", ("age", "sex", "age:sex"))):
+        levels = {"sex": ("F", "M")} if "sex" in terms else {}
+        once = {} if centre == "combat" else {"weighted": True, "equal_sites": True, "scale": "site"}
+        found = Preparation(Design(terms, levels), centre=centre, transform=("log1p",), **once)
+        assert Preparation.of(found.settings) == found

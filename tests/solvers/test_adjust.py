@@ -69,3 +69,11 @@ def test_a_feature_that_covariates_explain_wholly_gets_no_weight(table):
     with pytest.warns(ConstantFeatureWarning, match="wholly explained by the covariates.*x5"):
         moments = standardise(federation(x, values, Design(("age",))), scale=True)
     assert moments.constant.tolist() == [False] * 5 + [True]
+
+
+def test_covariates_that_leave_nothing_are_told(table):
+    x, _ = table
+    each = {"visit": np.array([f"day {row}" for row in range(len(x))], dtype=object)}
+    told = pytest.raises(InvalidData, match="explain all of the variance: they take 89 column")
+    with pytest.warns(ConstantFeatureWarning, match="wholly explained"), told:
+        standardise(federation(x, each, Design(("visit",), {"visit": tuple(each["visit"])}), k=1), scale=True)

@@ -45,11 +45,14 @@ def check_transforms(names: Sequence[str]) -> Sequence[str]:
             f"A transform that needs all sites ({', '.join(JOINT)}) must be the last, and there can be only one."
         )
     if "pearson" in names and len(names) > 1:
-        raise InvalidData(f"Pearson residuals are of raw counts. Use pearson without {_others('pearson', names)}.")
+        raise InvalidData(
+            "Pearson residuals are of raw counts. Use the transform pearson without others: leave out "
+            f"{_others('pearson', names)}."
+        )
     if "clr" in names and len(names) > 1:
         raise InvalidData(
-            "The transform clr takes logarithms itself, and removes the size of each row. Use clr without "
-            f"{_others('clr', names)}."
+            "The transform clr takes logarithms itself, and removes the size of each row. Use it without others: "
+            f"leave out {_others('clr', names)}."
         )
     if list(names) == ["log1p", "library"]:
         raise InvalidData("The transform library must come before log1p. Write library,log1p.")
@@ -57,7 +60,7 @@ def check_transforms(names: Sequence[str]) -> Sequence[str]:
 
 
 def _others(one: str, names: Sequence[str]) -> str:
-    return " and ".join(name for name in names if name != one) or "itself"
+    return " and ".join(name for name in names if name != one) or "one of the two"
 
 
 def library(where: str, rows: Rows) -> Rows:

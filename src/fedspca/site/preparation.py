@@ -358,8 +358,14 @@ def checked_weights(where: str, weights: Any, n: int) -> Array:
     found = np.asarray(weights, dtype=np.float64)
     if found.shape != (n,):
         raise InvalidData(f"{where}: there must be one weight for each of the {n} rows. Got shape {found.shape}.")
-    if not np.isfinite(found).all() or (found < 0).any():
-        raise InvalidData(f"{where}: weights must be finite and not negative.")
+    bad = ~(np.isfinite(found) & (found >= 0))
+    if bad.any():
+        first = int(np.argmax(bad))
+        told = "has no weight" if np.isnan(found[first]) else f"has the weight {found[first]:g}"
+        raise InvalidData(
+            f"{where}: weights must be finite and not negative, and {int(bad.sum())} of {n} are not: row {first} "
+            f"{told}. Correct them, or leave these rows out."
+        )
     if not found.any():
         raise InvalidData(f"{where}: every weight is zero, so that no row counts.")
     return found

@@ -140,6 +140,12 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
     if preparation.scale == "allele":
         divisor = np.where(constant, 1.0, allele_spread(federation.feature_names, mean, constant))
     total = factor * float(np.sum(squares / divisor**2))
+    if regression is not None and not squares.any():
+        lines = len(regression.adjustment.mean)
+        raise InvalidData(
+            f"The covariates explain all of the variance: they take {lines} column(s), and there are {n:g} rows. A "
+            "category with a level for nearly every row (a date, an identifier) does that: leave it out or join levels."
+        )
     if total < SMALLEST:
         raise InvalidData(
             f"The values are so small (total sum of squares {total:.1e}) that products vanish: change units."
