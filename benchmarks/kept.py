@@ -24,7 +24,7 @@ def main() -> None:
     for name, rows, components in cases():
         for r in components:
             began = time.process_time()
-            found = ExactSPCA(r, variance_kept=SHARE, proof_seconds=0.0).fit(rows)
+            found = ExactSPCA(r, variance_kept=SHARE).fit(rows)
             seconds = time.process_time() - began
             own, alike = int(np.count_nonzero(found.components_)), alike_in_each(rows, r, found)
             least = "none" if alike is None else str(alike)

@@ -87,7 +87,9 @@ class ExactSPCA(ExactSolving):
         where the sites allow it and there are at most 2,000 features on one machine, 4,096 between machines.
     proof_seconds : float, default=0.25
         Time for bounds on what any loadings could capture, once the whole covariance is known; 0 turns it off. A
-        single component is usually proved optimal within this time. More time gives smaller gaps.
+        single component is usually proved optimal within this time. More time gives smaller gaps. With
+        ``variance_kept``, unless it is 0, a search for loadings with the same number of non-zeros in each checks that
+        none of them keep the share with fewer; it takes as long as a fit with ``n_nonzero``.
     folds : int, optional
         Number of folds: even, at least 4. Sites then give every sum by fold, and the fit reports how stable the
         loadings are, without further rounds: half samples are fitted from the same sums, with the same number of

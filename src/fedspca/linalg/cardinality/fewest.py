@@ -44,13 +44,14 @@ def fewest_nonzeros(s: Array, target: float, *, tuning: Tuning, starts: Iterable
 
 
 def no_more_than_alike(
-    s: Array, fit: Fit, target: float, *, hope: float, tuning: Tuning, starts: Iterable[Array]
+    s: Array, fit: Fit, target: float, *, hope: float, tuning: Tuning, starts: Iterable[Array], whole: bool = False
 ) -> Fit:
     """The same loadings, or sparser ones near loadings with the same number of non-zeros in each column.
 
     These are found by a search from every feature, for the largest number that is sparser in all. It falls as long as
     the target is reached. The search takes long. It is left out if a first guess captures less than the share ``hope``
-    of the target.
+    of the target. With ``whole`` it is the search of ``n_nonzero`` itself, so that this finds no fewer; else a lighter
+    one.
     """
     r, dense = fit.w.shape[1], list(starts)
     while not tuning.late:
@@ -58,7 +59,7 @@ def no_more_than_alike(
         if k < 1 or (hope and _cut_alike(s, fit, k) < hope * target):
             break
         effort = Tuning.for_size(len(s), k, r)
-        effort = replace(effort if r == 1 else effort.lighter(), deadline=tuning.deadline)
+        effort = replace(effort if whole or r == 1 else effort.lighter(), deadline=tuning.deadline)
         alike = best_loadings(s, (k,) * r, orthogonal=True, tuning=effort, starts=dense)
         if alike.variance < target:
             break

@@ -182,9 +182,11 @@ def _variance_kept(
         coarse = turned if found is None else found
     starts = [*starts_near(s, coarse, target), *dense_starts[2:], *before]
     fit = fewest_nonzeros(s, target, tuning=tuning, starts=starts) or refit_orthogonal(s, coarse)
-    if np.count_nonzero(fit.w) <= FEW and (problem.share < _NEAR or r == 1 or basis.size <= _SMALL):
-        hope = 0.0 if problem.share < _NEAR else _HOPE
-        fit = no_more_than_alike(s, fit, target, hope=hope, tuning=tuning, starts=dense_starts[:2])
+    checked = seconds > 0.0  # like a proof: it takes as long as the fit, and seldom finds anything
+    if np.count_nonzero(fit.w) <= FEW and (checked or problem.share < _NEAR or r == 1 or basis.size <= _SMALL):
+        hope = 0.0 if checked or problem.share < _NEAR else _HOPE
+        alike = _turned(basis, Tuning.for_size(len(s), 1, r).rotations) if checked else dense_starts[:2]
+        fit = no_more_than_alike(s, fit, target, hope=hope, tuning=tuning, starts=alike, whole=checked)
     ended, bound = _ended(deadline), None
     if 16 * seconds_for(len(s)) <= seconds:
         bound = max(several_bound(s, r, float(np.count_nonzero(fit.w) - r)), fit.variance)
