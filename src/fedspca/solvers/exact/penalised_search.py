@@ -64,8 +64,8 @@ def search(
     plain = np.array(rotated(basis, rotations[:0]))
     if float(objectives(q, lam, plain).min()) > -tuning.plain * q.energy(basis):
         tuning = tuning.thorough()
-    else:
-        tuning = tuning.worth(_possible_gain(q, lam, plain, tuning))
+    elif basis.size > tuning.small and _possible_gain(q, lam, plain, tuning) < tuning.little:
+        tuning = tuning.plainest()
     turns = _plane_turns(tuning.turns) if r == 2 and not len(rotations) else rotations[: tuning.turns]
     starts = [*rotated(basis, turns), _single_features(q, r), *_by_columns(q, lam, tuning)]
     found = _from_split(q, lam, np.array(starts), tuning)

@@ -146,8 +146,10 @@ class PenalisedTuning:
         Times that columns of the best point are exchanged, while that gains.
     glance : int
         Steps of ADMM from the leading eigenvectors that tell how much a search can gain.
-    little, moderate : float
-        With a smaller possible gain there are very few starts, or few, and no columns are exchanged.
+    little : float
+        With a smaller possible gain there are very few starts, and no columns are exchanged.
+    small : int
+        Weights in all, up to which every search is fast: how much it can gain is then not asked.
     plain : float
         If the penalty leaves less than this share of the variance, no start is dropped early.
     promising : float
@@ -219,8 +221,8 @@ class PenalisedTuning:
     exchanges: int = 3
     near: float = 0.01
     glance: int = 30
-    little: float = 0.04
-    moderate: float = 0.12
+    little: float = 0.02
+    small: int = 800
     plain: float = 0.3
     promising: float = 0.05
     gaining: float = 1e-4
@@ -254,15 +256,10 @@ class PenalisedTuning:
         """The same where rough objectives say little: there are more starts, and none is dropped early."""
         return replace(self, crowd=(), gaining=0.0, turns=4 * self.turns)
 
-    def worth(self, gain: float) -> Self:
-        """The search that a possible gain is worth: the less can be gained, the fewer starts."""
+    def plainest(self) -> Self:
+        """The same where little can be gained: only the plainest starts, and the best of them is solved."""
         steps = min(self.split_steps, 100)
-        if gain < self.little:
-            return replace(self, turns=0, paths=0, exchanges=0, solved=1, split_steps=steps, proximal=self.some)
-        if gain < self.moderate:
-            few = min(self.exchanges, 1)
-            return replace(self, paths=1, exchanges=few, solved=2, split_steps=steps, proximal=self.some)
-        return self
+        return replace(self, turns=0, paths=0, exchanges=0, solved=1, split_steps=steps, proximal=self.some)
 
     def at(self, d: int, r: int) -> Self:
         """The numbers for a search over d features and r components, reduced for large problems."""
