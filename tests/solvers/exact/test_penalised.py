@@ -14,8 +14,10 @@ from fedspca.linalg.quadratic import DenseQuadratic
 from fedspca.linalg.rotations import random_rotations
 from fedspca.linalg.sparse_stiefel import Tangent
 from fedspca.linalg.stiefel import orthonormality_error
+from fedspca.solvers.exact import penalised_search
 from fedspca.solvers.exact.penalised import Penalised
 from fedspca.solvers.exact.problem import Incumbent
+from fedspca.solvers.exact.tuning import PenalisedTuning
 
 
 def pooled_residual(a, w, lam):
@@ -185,3 +187,21 @@ def test_a_penalty_that_takes_most_of_the_variance_away_leaves_the_best_clusters
     for seed in range(3):
         fit = ExactSPCA(3, lam=lam, proof_seconds=0.0, random_state=seed).fit_covariance(s)
         assert fit.objective_ <= -2.40873
+
+
+def test_where_little_can_be_gained_the_plainest_starts_find_as_much(monkeypatch):
+    rng = np.random.default_rng(2)
+    w = np.zeros((8, 120))
+    for row in range(8):
+        w[row, rng.choice(120, 6, replace=False)] = rng.choice([-1.0, 1.0], 6) / np.sqrt(6.0)
+    x = rng.standard_normal((400, 8)) * np.geomspace(9.0, 5.0, 8) @ w + rng.standard_normal((400, 120))
+    gains, possible = [], penalised_search._possible_gain
+    monkeypatch.setattr(penalised_search, "_possible_gain", lambda *a: gains.append(possible(*a)) or gains[-1])
+    quick = ExactSPCA(8, lam=40.0, proof_seconds=0.0).fit(x)
+    assert 0.0 < gains[0] < PenalisedTuning().little  # so that the search was cut short
+    monkeypatch.setattr(penalised_search, "_possible_gain", lambda *_: np.inf)
+    full = ExactSPCA(8, lam=40.0, proof_seconds=0.0).fit(x)
+    # the gain is that over a bound which no point reaches
+    assert full.objective_ >= quick.objective_ * (1.0 + gains[0])
+    assert quick.objective_ == pytest.approx(full.objective_, rel=1e-6)
+    assert quick.stop_reason_ is StopReason.CERTIFIED
