@@ -35,9 +35,6 @@ Y.-J. Lee). Every experiment runs with
 A figure such as 0.09 (0.08 to 0.10) is the mean over seeds with the smallest and the largest. Seeds count from 0 or 1 and
 none was chosen for its result.
 
-Experiments 1 and 2 were last run with 200 rounds of FSSPCA instead of the 133 below and, in experiment 1, with one seed of
-FSSPCA with the paper's settings. `fedspca reproduce` now takes the 133 rounds and as many seeds as for all else.
-
 ## What the paper leaves open, and what we chose
 
 | open | chosen | why, and what it changes |

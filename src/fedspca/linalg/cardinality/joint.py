@@ -26,7 +26,7 @@ Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _APART = 1e-9  # columns farther from orthonormal than this are rejected
-_BEHIND = 0.02  # share of the variance: after a sweep, the later winner was never farther behind the best
+_BEHIND = 0.1  # share of the variance: after a sweep, the later winner was never farther behind the best
 
 
 def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, starts: Iterable[Array] = ()) -> Fit:
