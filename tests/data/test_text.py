@@ -1,9 +1,11 @@
+import gzip
 import io
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from fedspca.data import Columns, TextOptions, choose, open_table, read_sites
+from fedspca.data import Columns, TextOptions, choose, open_table, read_sites, text
 from fedspca.data.formats import how_read
 from fedspca.site import InvalidData
 from helpers.reading import read
@@ -146,3 +148,17 @@ def test_the_types_of_a_large_table_are_found_from_its_beginning(tmp_path, monke
     assert sum(map(len, taken)) <= 2 << 14
     monkeypatch.undo()
     assert sum(len(block.numbers) for block in table.blocks(["x", "y"], ())) == 200_000
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+def test_types_are_found_in_what_was_read_already(tmp_path, monkeypatch, name):
+    """Threads of Arrow that read from a Python object may still do so when the program ends, which ends it badly."""
+    opened, open_csv = [], text.pc.open_csv
+    monkeypatch.setattr(
+        text.pc, "open_csv", lambda stream, *options: opened.append(stream) or open_csv(stream, *options)
+    )
+    path = tmp_path / name
+    with gzip.open(path, "wt") if name.endswith("gz") else path.open("w") as file:
+        file.write("a,b\n1,x\n2,y\n")
+    assert open_table(path).columns
+    assert [type(stream) for stream in opened] == [pa.BufferReader]

@@ -88,6 +88,16 @@ class TestFolder:
             assert self.propose(made, agreement_for(sites, min_sites=3, max_rounds=limit)).kind == "proposal"
         assert len(made.store.studies()) == 1
 
+    def test_what_is_proposed_again_is_what_the_owner_reads(self, made):
+        sites = [made.site, Site("south", rows()), Site("east", rows())]
+        first, second = (agreement_for(sites, min_sites=3, max_rounds=limit) for limit in (10, 11))
+        self.propose(made, first)
+        made.store.approve(first)  # it is kept beside the next one
+        self.propose(made, second)
+        assert [study.hash for study in made.store.studies()] == [first.hash, second.hash]
+        self.propose(made, first)
+        assert [study.hash for study in made.store.studies()] == [second.hash, first.hash]
+
     @pytest.mark.parametrize(
         ("terms", "words"),
         [

@@ -63,25 +63,6 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-class _Beginning(io.RawIOBase):
-    """The first bytes of a stream. Arrow reads dozens of blocks ahead; where one is enough, they are a hundred MB."""
-
-    def __init__(self, stream: Any, size: int) -> None:
-        self._stream, self._left = stream, size
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        more = bytes(self._stream.read(self._left if size < 0 else min(size, self._left)))
-        self._left -= len(more)
-        return more
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
 def _stream(path: Path) -> Any:
     return _Unpacked(path) if path.suffix.lower() in COMPRESSED else pa.input_stream(str(path))
 
@@ -130,9 +111,11 @@ class TextTable(BatchTable):
         read = pc.ReadOptions(block_size=block_size, encoding=self._encoding, use_threads=False, skip_rows=self._above)
         parse = pc.ParseOptions(delimiter=self._separator)
         stream = _stream(self._path)
-        # to find types, the first block is enough; what is cut off must not be in it
         if types is None:
-            stream = _Beginning(stream, 2 * block_size)
+            # To find types, the first block is enough; what is cut off must not be in it. It is read here: Arrow's own
+            # threads would read dozens of blocks ahead, and may still do so when the program ends.
+            with stream:
+                stream = pa.BufferReader(stream.read(2 * block_size))
         return pc.open_csv(stream, read, parse, convert)
 
     @contextmanager

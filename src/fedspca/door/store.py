@@ -107,6 +107,7 @@ class FolderStore:
         """Keep an agreement for the owner to read. It takes the place of others that were not approved."""
         home = self._home(agreement.hash)
         if (home / "agreement.json").exists():
+            (home / "agreement.json").touch()  # proposed again, it is the one that the owner is to read
             return
         for other in self.studies():
             home_of_other = self._home(other.hash)
@@ -117,7 +118,7 @@ class FolderStore:
             draft.write_text(agreement.text(), encoding="utf-8")
 
     def studies(self) -> list[Agreement]:
-        """Return the agreements that were proposed, the newest last."""
+        """Return the agreements that were proposed, the one that was proposed last at the end."""
         paths = sorted(self._folder.glob("*/agreement.json"), key=lambda path: path.stat().st_mtime_ns)
         return [read_agreement(path.read_text(encoding="utf-8")) for path in paths]
 
