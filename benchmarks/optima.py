@@ -196,6 +196,8 @@ def page(cases: list[Case], penalties: list[Penalty]) -> str:
         "(`benchmarks/other_search.py`) shares no code with the product: for one component power steps from every",
         "feature, then every swap; for more the best of 500 random starts, each by updates of single columns, the best",
         "by every swap. `bound` says how much better anything can be at most. Times are CPU seconds of one thread.",
+        "Other matrices were given by `--data`: communities is the correlation of 100 features of UCI's Communities and",
+        "Crime data.",
         "",
         *([f"Not measured to the end: {', '.join(unfinished())}.", ""] if unfinished() else []),
         *told(cases, penalties).splitlines(),

@@ -245,6 +245,7 @@ def run(method: str, name: str) -> list[Record]:
         "seconds": seconds,
     }
     if about.private:
+        same["bytes_up"] = 1000 * round(same["bytes_up"] / 1000)  # noise decides how many directions a site keeps
         return [{"what": "private", **common, **same, "varying": [_judged(fit, given) for fit, _ in fits]}]
     nonzeros = int(np.count_nonzero(model.components_))
     judged = _judged(model, given)
