@@ -105,7 +105,7 @@ clean:
 	$(PIP) install --upgrade -c constraints.txt pip
 	@touch $@
 
-.venv/.core: .venv/.made pyproject.toml
+.venv/.core: .venv/.made pyproject.toml hatch_build.py $(wildcard src/fedspca/linalg/compiled/*.[ch])
 	$(PIP) install -c constraints.txt -e .
 	@touch $@
 
