@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from fedspca.linalg.cardinality.beside import best_beside
+from fedspca.linalg.compiled import fewest
+from fedspca.linalg.compiled.library import library
 from fedspca.linalg.newton import Surrogate, polish
 from fedspca.linalg.quadratic import DenseQuadratic
 from fedspca.linalg.small import eigenpairs, largest_eigenpairs, solve_positive
@@ -76,6 +78,11 @@ def refit_apart(s: Array, w: Array) -> Fit | None:
 
 def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
     """Argmax of ``tr(w' S w)`` over orthonormal w on the supports of w: Newton steps on the sparse Stiefel manifold."""
+    kernels = library()
+    if kernels is not None and not rough and fewest.fits([w]):
+        found = fewest.refit(kernels, s, w)
+        if found is not None:
+            return Fit(*found)
     return refit_apart(s, w) or _grouped(s, w, partial(_refit_orthogonal, rough=rough))
 
 

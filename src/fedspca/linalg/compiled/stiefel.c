@@ -24,8 +24,7 @@ void support_in(Support *t, index_t n, index_t r, index_t m, index_t *room) {
     t->list = t->column + m;
 }
 
-/* The lists by rows, from the rows of all entries. */
-static void list_rows(Support *t) {
+void list_rows(Support *t) {
     memset(t->start, 0, (size_t)(t->n + 1) * sizeof *t->start);
     for (index_t e = 0; e < t->m; e++) t->start[t->row[e] + 1]++;
     for (index_t i = 0; i < t->n; i++) t->start[i + 1] += t->start[i];
