@@ -154,10 +154,15 @@ def _ascent(s: Array, w: Array) -> tuple[Array, Array]:
 
 
 def _settled(s: Array, fit: Fit, target: float, tuning: Tuning) -> Fit:
-    """Exchange entries and leave entries out, in turn, until that removes none."""
+    """Exchange entries and leave entries out, in turn, until that removes none.
+
+    No entry can be left out before the first exchange.
+    """
     while not tuning.late:
-        n = _nonzeros(fit)
-        fit = eliminated(s, _traded(s, fit, tuning), target, tuning)
+        n, traded = _nonzeros(fit), _traded(s, fit, tuning)
+        if traded is fit:
+            break
+        fit = eliminated(s, traded, target, tuning)
         if _nonzeros(fit) >= n:
             break
     return fit

@@ -139,8 +139,10 @@ static int thin(Bench *b, Fit *fit) {
     return 1;
 }
 
-/* Exchange entries while that gains: all pairs that promise to, and if that fails, fewer of them. */
+/* Exchange entries while that gains: all pairs that promise to, and if that fails, fewer of them. Returns 0 where none
+   was exchanged. */
 static int trade(Bench *b, Fit *fit) {
+    int exchanged = 0;
     while (!late(b)) {
         margins_at(&b->search, fit->w, &b->margins, b->work);
         index_t size = promising_trades(&b->search, fit->w, &b->margins, b->enter, b->leave, b->trades);
@@ -154,8 +156,9 @@ static int trade(Bench *b, Fit *fit) {
         }
         if (!size) break;
         copy_fit(b, fit, &b->after);
+        exchanged = 1;
     }
-    return 1;
+    return exchanged;
 }
 
 /* As many of these entries left out as possible. A trial that misses the target tells how much removals cost, compared
@@ -229,11 +232,15 @@ static int leave_none_spare(Bench *b, Fit *fit) {
     return 1;
 }
 
-/* Exchange entries and leave entries out, in turn, until that removes none. */
+/* Exchange entries and leave entries out, in turn, until that removes none. No entry can be left out before the first
+   exchange. */
 static int settle(Bench *b, Fit *fit) {
     while (!late(b)) {
         index_t before = count(b, fit);
-        if (trade(b, fit) < 0 || eliminate(b, fit) < 0) return -1;
+        int exchanged = trade(b, fit);
+        if (exchanged < 0) return exchanged;
+        if (!exchanged) break;
+        if (eliminate(b, fit) < 0) return -1;
         if (count(b, fit) >= before) break;
     }
     return 1;

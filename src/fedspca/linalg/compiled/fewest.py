@@ -74,6 +74,13 @@ def refit(kernels: ctypes.CDLL, s: Array, w: Array) -> tuple[Array, float] | Non
     return (z, reached.value) if checked(found) else None
 
 
+def partition(kernels: ctypes.CDLL, s: Array, w: Array) -> Array | None:
+    """Loadings near w that share no feature; None if an eigenproblem failed."""
+    s, z = _matrix(s), np.array(w, dtype=np.float64, order="C")
+    found = _functions(kernels).partition(lapack(), *z.shape, s.ctypes.data, z.ctypes.data)
+    return z if checked(found) else None
+
+
 def _matrix(s: Array) -> Array:
     if s.ndim != 2 or s.shape[0] != s.shape[1]:
         raise ValueError(f"S has to be a square matrix, not {s.shape}.")
@@ -85,6 +92,7 @@ class _Functions(NamedTuple):
     fewer: Callable[..., int]
     cut_alike: Callable[..., int]
     refit: Callable[..., int]
+    partition: Callable[..., int]
 
 
 @cache
@@ -96,6 +104,7 @@ def _functions(kernels: ctypes.CDLL) -> _Functions:
         "fewer": [_DOUBLE, _ASK, _ADDRESS, number],
         "cut_alike": [_ADDRESS, _INT, number],
         "refit": [_ADDRESS, _ADDRESS, number],
+        "partition": [_ADDRESS],
     }
     found = {name: kernels[f"fedspca_{name}"] for name in takes}
     for name, call in found.items():

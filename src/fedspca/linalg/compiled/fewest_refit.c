@@ -66,13 +66,14 @@ static void gather_part(const Search *search, const Group *group, double *part) 
 }
 
 /* One column: the leading eigenvector of its features. */
-static int refit_alone(const Search *search, const Group *group, double *w, double *variance) {
+static int refit_alone(const Search *search, const Group *group, const double *z, double *w, double *variance) {
     index_t n = group->n;
-    double *part = malloc((size_t)(n * n + n + leading_room(n)) * sizeof *part);
+    double *part = malloc((size_t)(n * n + n + near_room(n)) * sizeof *part);
     if (!part) return -1;
     double *vector = part + n * n;
     gather_part(search, group, part);
-    int failed = leading_eigenpair(search->lapack, n, part, variance, vector, vector + n);
+    for (index_t i = 0; i < n; i++) vector[i] = z[group->rows[i] * search->r + group->columns[0]];
+    int failed = leading_near(search->lapack, n, part, variance, vector, vector + n);
     for (index_t i = 0; i < n; i++) w[group->rows[i] * search->r + group->columns[0]] = vector[i];
     free(part);
     return !failed;
@@ -231,7 +232,7 @@ static int refit_groups(const Search *search, const double *z, const Fit *before
             continue;
         }
         if (group.count == 1)
-            found = refit_alone(search, &group, after->w, &variance);
+            found = refit_alone(search, &group, z, after->w, &variance);
         else if (roughly && same_columns(search, &group, z, before->w))
             keep_columns(search, &group, z, after->w, &variance);
         else

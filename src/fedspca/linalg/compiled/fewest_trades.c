@@ -9,9 +9,17 @@ static const double WORTH = 1e-9; /* share of the variance: a pair that promises
 static const double ROOM = 0.05;  /* share of a column's variance: the least curvature for the weight of a new entry */
 static const double FLAT = 1e-3;  /* the same for the cost of an entry */
 enum { MOST = 200 };              /* entries that are exchanged at once */
+enum { LARGE = 500 };             /* weights in all: with more that are not zero, BLAS multiplies faster */
 
 void image_of(const Search *search, const double *w, double *image) {
     index_t d = search->d, r = search->r;
+    if (search->lapack && d * r > LARGE && 4 * nonzeros(search, w) > d * r) {
+        int rows = (int)d, columns = (int)r;
+        double one = 1.0, zero = 0.0;
+        search->lapack->dgemm("N", "T", &rows, &columns, &rows, &one, (double *)search->s, &rows, (double *)w, &columns,
+                              &zero, image, &rows);
+        return;
+    }
     memset(image, 0, (size_t)(d * r) * sizeof *image);
     for (index_t k = 0; k < d; k++)
         for (index_t j = 0; j < r; j++) {

@@ -183,7 +183,7 @@ static int direct_direction(Newton *at, double radius) {
     double *compact = at->factor, *factor = at->factor + pairs * pairs;
     for (index_t p = 0; p < pairs; p++) memcpy(compact + p * pairs, inner + p * width, (size_t)pairs * sizeof *inner);
     positive_factor(lapack, pairs, compact, factor);
-    cholesky_solve(pairs, factor, 1, force);
+    solve_factored(pairs, factor, force);
     for (index_t e = 0; e < m; e++) at->move[e] = columns[e * width + pairs] - dot(pairs, columns + e * width, force);
     backward(m, a, at->move);
     return dot(m, at->move, at->move) < radius * radius;
