@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fedspca.linalg.cardinality.fewest import fewest_nonzeros, no_more_than_alike
-from fedspca.linalg.cardinality.polish import refit_orthogonal
+from fedspca.linalg.cardinality.partition import partitioned
+from fedspca.linalg.cardinality.polish import nearest_orthogonal, refit_orthogonal
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.compiled import fewest as compiled
 from fedspca.linalg.compiled.library import library, numpy_only
@@ -96,7 +97,8 @@ def test_both_engines_compare_with_loadings_of_equal_size(r):
 
 @pytest.mark.parametrize("make", MATRICES)
 @pytest.mark.parametrize(("d", "r"), SHAPES)
-def test_both_engines_refit_alike(make, d, r):
+@pytest.mark.parametrize("rough", [False, True])
+def test_both_engines_refit_alike(make, d, r, rough):
     rng = np.random.default_rng(d + r)
     s = make(rng, d)
     for share in (0.2, 0.5, 1.0):
@@ -106,9 +108,31 @@ def test_both_engines_refit_alike(make, d, r):
         near = retract(z)
         if near is None or np.abs(near[near != 0.0]).min() < 1e-6:  # entries vanish, and digits with them
             continue
-        found, expected = in_both(lambda: refit_orthogonal(s, near))  # noqa: B023
-        assert found.variance == pytest.approx(expected.variance, rel=1e-7)
-        assert not found.w[near == 0.0].any()
+        for refit, start in ((refit_orthogonal, near), (nearest_orthogonal, z)):
+            found, expected = in_both(lambda: refit(s, start, rough=rough))  # noqa: B023
+            assert found.variance == pytest.approx(expected.variance, rel=1e-7)
+            assert found.variance == pytest.approx(float(np.vdot(found.w, s @ found.w)), rel=1e-9)
+            assert not found.w[near == 0.0].any()
+
+
+def test_both_engines_say_that_supports_admit_no_orthonormal_columns():
+    s, z = plain(np.random.default_rng(0), 6), np.zeros((6, 3))
+    z[0], z[1, 0] = 1.0, 1.0
+    empty = np.eye(6, 3) * [1.0, 0.0, 1.0]
+    for each in (z, empty):
+        found, expected = in_both(lambda: nearest_orthogonal(s, each))  # noqa: B023
+        assert found is None
+        assert expected is None
+
+
+@pytest.mark.parametrize("make", MATRICES[:2])
+@pytest.mark.parametrize(("d", "r"), [*SHAPES, (150, 2), (160, 30)])
+def test_both_engines_divide_the_features_alike(make, d, r):
+    for seed in range(3):
+        s = make(np.random.default_rng(seed), d)
+        found, expected = in_both(lambda: partitioned(s, starts_of(s, r)[-1]))  # noqa: B023
+        assert np.array_equal(found != 0.0, expected != 0.0)
+        assert np.abs(np.abs(found) - np.abs(expected)).max() < 1e-7
 
 
 def test_a_search_without_time_returns_what_it_has():

@@ -61,6 +61,18 @@ void solve_factored(index_t n, const double *l, double *b) {
     backward(n, l, b);
 }
 
+void symmetric_product(const Lapack *lapack, index_t n, const double *a, const double *x, double *y) {
+    if (lapack && n > SMALL) {
+        int order = (int)n, step = 1;
+        double one = 1.0, zero = 0.0;
+        lapack->dsymv("U", &order, &one, (double *)a, &order, (double *)x, &step, &zero, y, &step);
+        return;
+    }
+    memset(y, 0, (size_t)n * sizeof *y);
+    for (index_t k = 0; k < n; k++)
+        for (index_t i = 0; i < n; i++) y[i] += x[k] * a[k * n + i];
+}
+
 void gram(const Lapack *lapack, index_t n, index_t m, const double *y, double *g) {
     if (lapack && n > SMALL && m > 2) {
         int order = (int)m, inner = (int)n;
@@ -134,18 +146,6 @@ static const double IRREGULAR = 0.01; /* share of a fixed vector in a start: no 
 index_t near_room(index_t n) {
     index_t steps = (STEPS + 1) * n + STEPS * STEPS + 4 * STEPS, whole = leading_room(n);
     return steps > whole ? steps : whole;
-}
-
-static void symmetric_product(const Lapack *lapack, index_t n, const double *a, const double *x, double *y) {
-    if (lapack) {
-        int order = (int)n, step = 1;
-        double one = 1.0, zero = 0.0;
-        lapack->dsymv("U", &order, &one, (double *)a, &order, (double *)x, &step, &zero, y, &step);
-        return;
-    }
-    memset(y, 0, (size_t)n * sizeof *y);
-    for (index_t k = 0; k < n; k++)
-        for (index_t i = 0; i < n; i++) y[i] += x[k] * a[k * n + i];
 }
 
 static double norm(index_t n, const double *x) {

@@ -35,6 +35,9 @@ void backward(index_t n, const double *l, double *b);
 /* b becomes the x with L L' x = b, for one right-hand side: both factors are read row by row. */
 void solve_factored(index_t n, const double *l, double *b);
 
+/* y = a x, for a symmetric a. */
+void symmetric_product(const Lapack *lapack, index_t n, const double *a, const double *x, double *y);
+
 /* The lower triangle of y' y (m x m), for y of n x m. */
 void gram(const Lapack *lapack, index_t n, index_t m, const double *y, double *g);
 

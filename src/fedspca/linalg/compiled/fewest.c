@@ -371,12 +371,13 @@ EXPORT int64_t fedspca_cut_alike(const Lapack *lapack, int64_t d, int64_t r, con
     return found;
 }
 
-/* refit_orthogonal of `polish.py`, to full precision. */
-EXPORT int64_t fedspca_refit(const Lapack *lapack, int64_t d, int64_t r, const double *s, const double *w, double *z,
-                             double *variance) {
+/* refit_orthogonal and nearest_orthogonal of `polish.py`. */
+EXPORT int64_t fedspca_refit(const Lapack *lapack, int64_t d, int64_t r, const double *s, const double *w,
+                             int64_t retracted, int64_t rough, double *z, double *variance) {
     Search search = {lapack, d, r, s, 0.0, 0.0, NULL};
     Fit fit = {z, 0.0};
-    int found = refit_orthogonal(&search, w, &fit);
+    Refit how = {retracted != 0, rough != 0};
+    int found = refit(&search, w, NULL, how, &fit);
     *variance = fit.variance;
     return found;
 }

@@ -32,7 +32,16 @@ index_t nonzeros(const Search *search, const double *w);
    its first column. */
 void groups_of(const Search *search, const double *w, index_t *group);
 
-/* The best orthonormal loadings on the supports of z, roughly. Columns that are the same as before stay. */
+/* How to refit: whether the loadings are made orthonormal first, and whether few digits are enough. */
+typedef struct {
+    int retracted, rough;
+} Refit;
+
+/* The best orthonormal loadings on the supports of z, each group of columns by itself. Those that are the same as before
+   stay, if there is a `before`. A column without an entry stays empty, or has no retraction. */
+int refit(const Search *search, const double *z, const Fit *before, Refit how, Fit *after);
+
+/* The same after a retraction, roughly. */
 int refitted(const Search *search, const double *z, const Fit *before, Fit *after);
 
 /* The same, to full precision where that decides whether the target is reached. */

@@ -65,12 +65,17 @@ def cut_alike(kernels: ctypes.CDLL, s: Array, w: Array, k: int) -> float:
     return reached.value
 
 
-def refit(kernels: ctypes.CDLL, s: Array, w: Array) -> tuple[Array, float] | None:
-    """The best orthonormal loadings on the supports of w, and what they capture; None if their eigenproblems failed."""
+def refit(
+    kernels: ctypes.CDLL, s: Array, w: Array, *, rough: bool, retracted: bool = False
+) -> tuple[Array, float] | None:
+    """The best orthonormal loadings on the supports of w, and what they capture; None if these admit none.
+
+    With ``retracted``, w is made orthonormal first.
+    """
     s, start, reached = _matrix(s), np.ascontiguousarray(w, dtype=np.float64), ctypes.c_double()
     z = np.empty_like(start)
-    call = _functions(kernels).refit
-    found = call(lapack(), *z.shape, s.ctypes.data, start.ctypes.data, z.ctypes.data, ctypes.byref(reached))
+    call, at = _functions(kernels).refit, ctypes.byref(reached)
+    found = call(lapack(), *z.shape, s.ctypes.data, start.ctypes.data, retracted, rough, z.ctypes.data, at)
     return (z, reached.value) if checked(found) else None
 
 
@@ -103,7 +108,7 @@ def _functions(kernels: ctypes.CDLL) -> _Functions:
         "fewest": [_DOUBLE, _ASK, _INT, _ADDRESS, _ADDRESS, number],
         "fewer": [_DOUBLE, _ASK, _ADDRESS, number],
         "cut_alike": [_ADDRESS, _INT, number],
-        "refit": [_ADDRESS, _ADDRESS, number],
+        "refit": [_ADDRESS, _INT, _INT, _ADDRESS, number],
         "partition": [_ADDRESS],
     }
     found = {name: kernels[f"fedspca_{name}"] for name in takes}

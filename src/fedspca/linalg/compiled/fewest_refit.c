@@ -167,7 +167,7 @@ static double product_norm(const Support *t, index_t n, const double *part, cons
 }
 
 /* Columns that share features: Newton steps, after a retraction where z is not orthonormal. */
-static int refit_together(const Search *search, const Group *group, const double *z, int roughly, double *w,
+static int refit_together(const Search *search, const Group *group, const double *z, Refit how, double *w,
                           double *variance) {
     index_t n = group->n, q = group->count, m = group->m;
     index_t integers = support_room(n, q, m) + polish_integers(n, q, m) + q;
@@ -193,7 +193,7 @@ static int refit_together(const Search *search, const Group *group, const double
     }
     t.first[q] = t.m;
     list_rows(&t);
-    if (roughly) {
+    if (how.retracted) {
         Normal normal;
         normal_in(&normal, search->lapack, q, steps, work);
         found = retract(&t, v, 1e-13, 24, &normal, work + normal_doubles(q));
@@ -201,7 +201,7 @@ static int refit_together(const Search *search, const Group *group, const double
     if (found) {
         Surrogate p = {n, q, part, NULL, NULL};
         double scale = 2.0 * product_norm(&t, n, part, v, line, &value);
-        polish(search->lapack, &p, &t, v, scale, &value, roughly ? &ROUGHLY : &FULLY, &radius, square, &known, steps,
+        polish(search->lapack, &p, &t, v, scale, &value, how.rough ? &ROUGHLY : &FULLY, &radius, square, &known, steps,
                work);
         *variance = -value;
         uncorrelate(&t, n, part, v, alike, work);
@@ -212,8 +212,7 @@ static int refit_together(const Search *search, const Group *group, const double
     return found;
 }
 
-/* All groups of columns, one after another. */
-static int refit_groups(const Search *search, const double *z, const Fit *before, int roughly, Fit *after) {
+int refit(const Search *search, const double *z, const Fit *before, Refit how, Fit *after) {
     index_t d = search->d, r = search->r;
     index_t *room = malloc((size_t)(2 * r + d) * sizeof *room);
     if (!room) return -1;
@@ -228,15 +227,15 @@ static int refit_groups(const Search *search, const double *z, const Fit *before
         if (names[name] != name) continue;
         gather_group(search, z, names, name, &group);
         if (!group.n) { /* a column without an entry: S has too low a rank for so many */
-            found = !roughly;
+            found = !how.retracted;
             continue;
         }
         if (group.count == 1)
             found = refit_alone(search, &group, z, after->w, &variance);
-        else if (roughly && same_columns(search, &group, z, before->w))
+        else if (before && same_columns(search, &group, z, before->w))
             keep_columns(search, &group, z, after->w, &variance);
         else
-            found = refit_together(search, &group, z, roughly, after->w, &variance);
+            found = refit_together(search, &group, z, how, after->w, &variance);
         after->variance += variance;
     }
     free(room);
@@ -244,11 +243,13 @@ static int refit_groups(const Search *search, const double *z, const Fit *before
 }
 
 int refitted(const Search *search, const double *z, const Fit *before, Fit *after) {
-    return refit_groups(search, z, before, 1, after);
+    Refit how = {1, 1};
+    return refit(search, z, before, how, after);
 }
 
 int refit_orthogonal(const Search *search, const double *w, Fit *after) {
-    return refit_groups(search, w, NULL, 0, after);
+    Refit how = {0, 0};
+    return refit(search, w, NULL, how, after);
 }
 
 int reaching(const Search *search, const double *z, const Fit *before, Fit *after) {

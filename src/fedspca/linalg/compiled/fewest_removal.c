@@ -103,7 +103,7 @@ static int inverse_of_part(const Search *search, const double *w, const index_t 
         for (index_t x = t.first[j]; x < t.first[j + 1]; x++)
             for (index_t y = t.first[j]; y < t.first[j + 1]; y++)
                 *block++ = search->s[local.rows[t.row[x]] * search->d + local.rows[t.row[y]]];
-    multiply_blocks(&t, blocks, v, image);
+    multiply_blocks(search->lapack, &t, blocks, v, image);
     for (index_t e = 0; e < m; e++) image[e] *= 2.0;
     normal_at(&normal, &t, v);
     multiplier_of(&normal, &t, v, image, multiplier, work);

@@ -82,16 +82,11 @@ void gather_blocks(index_t n, const double *q, const Support *t, double *blocks)
     }
 }
 
-void multiply_blocks(const Support *t, const double *blocks, const double *x, double *y) {
-    memset(y, 0, (size_t)t->m * sizeof *y);
+void multiply_blocks(const Lapack *lapack, const Support *t, const double *blocks, const double *x, double *y) {
     for (index_t j = 0; j < t->r; j++) {
         index_t count = t->first[j + 1] - t->first[j];
-        double *out = y + t->first[j];
-        for (index_t i = 0; i < count; i++) {
-            double factor = x[t->first[j] + i];
-            for (index_t k = 0; k < count; k++) out[k] += factor * blocks[k];
-            blocks += count;
-        }
+        symmetric_product(lapack, count, blocks, x + t->first[j], y + t->first[j]);
+        blocks += count * count;
     }
 }
 
@@ -200,7 +195,7 @@ static int iterated_direction(Newton *at, double rtol, double radius, index_t ma
     memcpy(direction, at->gradient, (size_t)m * sizeof *x);
     double rr = dot(m, residual, residual), stop = rtol * rtol * rr;
     for (index_t step = 0; step < max_iter; step++) {
-        multiply_blocks(t, at->blocks, direction, curved);
+        multiply_blocks(at->normal.lapack, t, at->blocks, direction, curved);
         for (index_t e = 0; e < m; e++) curved[e] *= 2.0;
         subtract_product(t, direction, at->multiplier, curved);
         for (index_t e = 0; e < m; e++) curved[e] = -curved[e];
@@ -249,7 +244,7 @@ static double backtrack(Newton *at, double *value, double slack, int keep_signs)
         if (!retract(&at->trial, at->z, 1e-13, 24, &at->normal, at->work)) continue;
         int fewer = at->trial.m < t->m;
         if (fewer) gather_blocks(at->p->n, at->p->q, &at->trial, at->blocks);
-        multiply_blocks(&at->trial, at->blocks, at->z, at->image);
+        multiply_blocks(at->normal.lapack, &at->trial, at->blocks, at->z, at->image);
         double reached = surrogate(at->p, &at->trial, at->z, at->image);
         if (reached < *value + slack * fabs(*value)) {
             *value = reached;
@@ -271,7 +266,7 @@ index_t polish(const Lapack *lapack, const Surrogate *p, Support *t, double *v, 
     newton_in(&at, lapack, p, t->m, longest, integers, doubles);
     support_within(&at.support, t, v, at.v);
     gather_blocks(p->n, p->q, &at.support, at.blocks);
-    multiply_blocks(&at.support, at.blocks, at.v, at.image);
+    multiply_blocks(lapack, &at.support, at.blocks, at.v, at.image);
     int rough = effort->tol > 1e-4; /* only ranks starts: it has to leave saddle points, but needs few digits */
     index_t max_newton = rough && effort->max_newton > 2 ? 2 : effort->max_newton, max_cg = rough ? 12 : 40;
     if (!(scale > 0.0)) scale = 1.0;

@@ -14,7 +14,7 @@ typedef struct {
 void gather_blocks(index_t n, const double *q, const Support *t, double *blocks);
 
 /* y = Q x on the support. */
-void multiply_blocks(const Support *t, const double *blocks, const double *x, double *y);
+void multiply_blocks(const Lapack *lapack, const Support *t, const double *blocks, const double *x, double *y);
 
 /* The Hessian of the Lagrangian between the entries (m x m), its lower triangle. Returns its largest entry. */
 double hessian_of(const Support *t, const double *blocks, const double *multiplier, double *a);
