@@ -1,4 +1,4 @@
-"""The shared library: it is found, it can be left out, and its small dense problems are solved as LAPACK solves them."""
+"""The shared library: it is found, it can be left out, and it solves small dense problems as LAPACK does."""
 
 import ctypes
 import os
