@@ -5,8 +5,11 @@ Loadings are given as scikit-learn gives them, one component per row (r × d).
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
 
 Array = NDArray[np.float64]
+
+_DEPENDENT = 1e-3  # a pivot below this share of the largest one: squaring then costs six digits
 
 
 def _components(components: ArrayLike) -> Array:
@@ -51,8 +54,20 @@ def captured_variances(components: ArrayLike, covariance: ArrayLike) -> Array:
     scores correlate. For orthonormal loadings it is the sum of the scores' variances.
     """
     z, matrix = _components(components), np.asarray(covariance, dtype=np.float64)
-    spans = [(z[:j] @ z[:j].T, matrix[:j, :j]) for j in range(1, len(z) + 1)]
-    return np.array([np.sum(np.linalg.pinv(gram) * within) for gram, within in spans])
+    gram = z @ z.T
+    factor = _factor(gram)
+    if factor is not None:
+        inverse = lapack.dtrtri(factor)[0]
+        return np.cumsum(np.einsum("ij,ij->j", matrix @ inverse, inverse))
+    spans = [(gram[:j, :j], matrix[:j, :j]) for j in range(1, len(z) + 1)]
+    return np.array([np.sum(np.linalg.pinv(inner) * within) for inner, within in spans])
+
+
+def _factor(gram: Array) -> Array | None:
+    """The upper triangular R with gram = RᵀR; None if columns are so nearly dependent that digits would be lost."""
+    factor, info = lapack.dpotrf(gram, clean=1)
+    pivots = factor.diagonal()
+    return None if info or pivots.min() < _DEPENDENT * pivots.max() else np.asarray(factor)
 
 
 def adjusted_variances(captured: ArrayLike) -> Array:
@@ -62,7 +77,11 @@ def adjusted_variances(captured: ArrayLike) -> Array:
     R_jj², and R is also the triangular factor of any square root of ZᵀSZ = RᵀR: sums suffice.
     """
     matrix = np.asarray(captured, dtype=np.float64)
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    matrix = (matrix + matrix.T) / 2
+    factor = _factor(matrix)
+    if factor is not None:
+        return np.asarray(factor.diagonal() ** 2)
+    values, vectors = np.linalg.eigh(matrix)
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     return np.asarray(np.diag(np.linalg.qr(root, mode="r")) ** 2)
 

@@ -3,7 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from functools import cache
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,11 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     verbose: int
     stop_reason_: StopReason
     _parameter_constraints: ClassVar[dict[str, Any]]
+
+    @classmethod
+    @cache  # scikit-learn reads the signature each time it is asked
+    def _get_param_names(cls) -> list[str]:
+        return list(super()._get_param_names())
 
     @abstractmethod
     def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
@@ -434,8 +440,8 @@ def learnt_first(federation: Federation) -> tuple[Federation, list[Round]]:
 
 def checked_federation(federation: Any) -> Federation:
     """Return the federation, or raise an error that says how to make one."""
-    if isinstance(federation, Federation):
-        return federation
+    if all(hasattr(federation, name) for name in ("sum", "n_sites", "feature_names")):
+        return cast("Federation", federation)
     raise TypeError(
         f"Expected a federation, something with sum(query), got {type(federation).__name__}. For sites in this process "
         "use LocalFederation(sites); for one table use fit(X, sites=...)."

@@ -34,6 +34,7 @@ from fedspca.linalg.row_blocks import (
     total,
 )
 from fedspca.linalg.stiefel import project_out
+from fedspca.linalg.symmetric import mirrored
 
 Array = NDArray[np.float64]
 
@@ -110,12 +111,14 @@ class StandardisedRows:
         missing: bool = False,
         beside: Beside = NOTHING,
         adjustment: Adjustment | None = None,
+        squares: Array | None = None,
     ) -> None:
         self.rows = rows
         self.mean = mean
         self.scale = scale
         self.beside = beside
         self.adjustment = adjustment
+        self.squares = squares  # Σ(x − μ)² by feature, if they are known
         self._fill = mean if missing else None
         self._unscaled = bool((scale == 1.0).all())
         self._gram: Array | None = None
@@ -247,8 +250,8 @@ class StandardisedRows:
                 along = self.beside.along(lambda block, part: (blas.dsyrk(1.0, standardised(block, part).T),))
                 upper = np.triu(total(self.rows, along, self._fill)[0])
             else:
-                upper = np.triu(self._added_up(standardised))
-            self._gram = upper + np.triu(upper, 1).T
+                upper = self._added_up(standardised)
+            self._gram = mirrored(upper)
         return self._gram
 
     def _added_up(self, standardised: Callable[[Any, Beside], Array]) -> Array:
@@ -271,8 +274,7 @@ class StandardisedRows:
             columns = np.concatenate([(dense - mean) / scale for dense in dense_parts(block)]).T
             # the seed also depends on the content of the block: parts of a cluster are visited in no fixed order
             rng = np.random.default_rng([*seed, crc32(np.ascontiguousarray(columns[:, :1]).tobytes())])
-            upper = np.triu(blas.dsyrk(1.0, rng.permuted(columns, axis=1)))
-            return (upper + np.triu(upper, 1).T,)
+            return (mirrored(np.triu(blas.dsyrk(1.0, rng.permuted(columns, axis=1)))),)
 
         return total(self.rows, of, self._fill, least=stretch)[0]
 
