@@ -62,6 +62,11 @@ def thin_product(block: Any, x: Array) -> Array:
     return np.ascontiguousarray(columns.T)
 
 
+def less_outer(product: Array, left: Array, right: Array) -> Array:
+    """``product - left @ right.T``, in place: with many features, a copy of the product is as large as the model."""
+    return np.asarray(blas.dger(-1.0, right, left, a=np.ascontiguousarray(product).T, overwrite_a=1).T)
+
+
 def all_finite(x: NDArray[Any]) -> bool:
     """Whether no entry is NaN or infinite.
 
@@ -163,9 +168,7 @@ class StandardisedRows:
 
         least = CSR_ROWS if not is_dense(self.rows) else BLOCK_ROWS if x.shape[1] > NARROW else NARROW_ROWS
         product, score_sums, *explained = total(self.rows, along(of), self._fill, least=least)
-        # in place: with many features, a copy of the product would be as large as the model
-        transposed = blas.dger(-1.0, score_sums, self.mean, a=np.ascontiguousarray(product).T, overwrite_a=1)
-        product = np.asarray(transposed.T)
+        product = less_outer(product, self.mean, score_sums)
         if adjustment is not None:
             product -= adjustment.coefficients.T @ explained[0]
         if not self._unscaled:

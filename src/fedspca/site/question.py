@@ -196,6 +196,7 @@ class SiteData:
         return last
 
     def _operator(self, frame: Frame) -> StandardisedRows:
+        known = self._spread is not None and not self.beside and frame.adjustment is None
         return StandardisedRows(
             self.rows,
             frame.mean,
@@ -203,6 +204,7 @@ class SiteData:
             missing=self.missing,
             beside=self.beside,
             adjustment=frame.adjustment,
+            squares=self.deviations_from(frame.mean)[1] if known else None,
         )
 
 
