@@ -73,10 +73,15 @@ def test_rows_are_centred_first_unless_means_are_small(mean, centred):
     rows = rows_of()
     exact = rows.astype(np.float64)
     rows = (exact - exact.mean(axis=0) + mean * exact.std(axis=0)).astype(np.float32)
-    blocks = single._Centred(seen(rows, told=True)).blocks()
-    assert np.shares_memory(next(blocks), rows) != centred
-    assert not np.shares_memory(next(single._Centred(seen(rows)).blocks()), rows)  # the squares are not known
-    assert not np.shares_memory(next(single._Centred(seen(rows, told=True, scaled=True)).blocks()), rows)
+    assert single._small_means(seen(rows, told=True)) != centred
+    assert not single._small_means(seen(rows))  # the squares are not known
+
+
+def test_rows_that_are_scaled_are_not_multiplied_as_stored():
+    rows = rows_of()
+    plain, scaled = (single._Centred(seen(rows, scaled=scaled), as_stored=True) for scaled in (False, True))
+    assert np.shares_memory(next(plain.blocks()), rows)
+    assert not np.shares_memory(next(scaled.blocks()), rows)
 
 
 @pytest.mark.parametrize("told", [False, True])

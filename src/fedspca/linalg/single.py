@@ -2,8 +2,8 @@
 
 The rows are centred before they are multiplied, so that a large mean takes no digits from the products: with the mean μ
 rounded to single precision, m, a value x near m leaves x − m exactly. What is missing, μ − m, is put right in double
-precision. Where means are small beside the spread, m = 0 takes hardly a digit, and rows are multiplied as they are
-stored. Products are rounded within a few hundred rows or features only. Sums beyond that are in double precision.
+precision. Where means are small beside the spread, m = 0 takes hardly a digit: a product with few columns then
+multiplies the rows as they are stored, and saves a copy. Products are rounded within a few hundred rows or features only. Sums beyond that are in double precision.
 
 With u = 2⁻²⁴, an entry of AᵀA is then off by at most :data:`ROUNDING` √(s_ii s_jj), and a product AᵀAx by at most
 ``PRODUCT_ROUNDING`` ‖A‖²‖x‖; both are worst cases, and usual errors are a hundred times smaller.
@@ -28,10 +28,10 @@ ROWS = 256  # rows that are multiplied at once
 GROUP = 16  # so many products of rows are added in single precision
 FEATURES = 512  # features over which a score is summed in single precision
 UNIT = 2.0**-24
-SMALL_MEAN = 0.5  # if no mean is more than this share of its feature's spread, rows are not centred first
-LARGER = 1.0 + SMALL_MEAN**2  # sums of squares are at most this many times larger then, and so are their roundings
-ROUNDING = LARGER * (ROWS + GROUP + 6) * UNIT  # one more for each rounding of a row: centring, scaling, their product
-PRODUCT_ROUNDING = LARGER * (ROWS + FEATURES + 6) * UNIT
+ROUNDING = (ROWS + GROUP + 6) * UNIT  # one more for each rounding of a row: centring, scaling, and their product
+SMALL_MEAN = 0.5  # if no mean is more than this share of its feature's spread, products need no centred rows
+# without centring, sums of squares are larger by up to this factor, and so are roundings
+PRODUCT_ROUNDING = (1.0 + SMALL_MEAN**2) * (ROWS + FEATURES + 6) * UNIT
 SMALLEST, LARGEST = 1e-25, 1e32  # sums of squares within it come from squares that single precision can hold
 
 
@@ -92,33 +92,28 @@ def _held(squares: Array, scale: Array) -> bool:
 class _Centred:
     """Blocks of rows less the rounded mean, in units of the rounded scale, and what the rounding of the mean left.
 
-    If all means are small, nothing is subtracted, and the whole mean is left.
+    With ``as_stored`` nothing is subtracted, and the whole mean is left.
     """
 
-    def __init__(self, seen: StandardisedRows) -> None:
+    def __init__(self, seen: StandardisedRows, *, as_stored: bool = False) -> None:
         self.rows = cast("Single", seen.rows)  # as its caller has checked
         with np.errstate(over="ignore"):
-            self.shift = seen.mean.astype(np.float32)
             self.factor = (1.0 / seen.scale).astype(np.float32)
-        self.scaled = not bool((self.factor == 1.0).all())
-        self.as_stored = not self.scaled and _small_means(seen)
-        with np.errstate(over="ignore"):
-            self.left = seen.mean if self.as_stored else (seen.mean - self.shift) * self.factor
+            self.scaled = not bool((self.factor == 1.0).all())
+            self.as_stored = as_stored and not self.scaled
+            self.shift = (0.0 * seen.mean if self.as_stored else seen.mean).astype(np.float32)
+            self.left = (seen.mean - self.shift) * self.factor
 
     def blocks(self) -> Iterator[Single]:
         """Yield the rows, centred and scaled, a block at a time. Copies are in one place, which stays in the cache."""
-        if self.as_stored:
-            for start in range(0, len(self.rows), ROWS):
-                yield self.rows[start : start + ROWS]
-                forget_mapped(self.rows)
-            return
         place = np.empty((ROWS, self.rows.shape[1]), dtype=np.float32)
         for start in range(0, len(self.rows), ROWS):
             rows = self.rows[start : start + ROWS]
-            centred = np.subtract(rows, self.shift, out=place[: len(rows)])
+            if not self.as_stored:
+                rows = np.subtract(rows, self.shift, out=place[: len(rows)])
             if self.scaled:
-                centred *= self.factor
-            yield centred
+                rows *= self.factor
+            yield rows
             forget_mapped(self.rows)
 
 
@@ -160,7 +155,7 @@ def _scaled_squares(seen: StandardisedRows) -> Array:
 
 def _gram_product(seen: StandardisedRows, x: Array) -> Array:
     """AᵀAx. A score is summed in double precision over blocks of features."""
-    centred, d = _Centred(seen), seen.n_features
+    centred, d = _Centred(seen, as_stored=_small_means(seen)), seen.n_features
     rounded = x.astype(np.float32)
     score_sums, offset = np.zeros(x.shape[1]), centred.left @ x
     transposed = np.zeros((x.shape[1], d))
