@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import make_constraint
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from fedspca.estimators.rows import RowsBeside, encoded, score_rows, transformed_rows
@@ -58,10 +59,12 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     stop_reason_: StopReason
     _parameter_constraints: ClassVar[dict[str, Any]]
 
-    @classmethod
-    @cache  # scikit-learn reads the signature each time it is asked
-    def _get_param_names(cls) -> list[str]:
-        return list(super()._get_param_names())
+    def _validate_params(self) -> None:
+        """Check the settings: before rows are read, and again before sites are asked. So it must be fast."""
+        for name, constraints in _constraints(type(self)).items():
+            value = getattr(self, name)
+            if not any(constraint.is_satisfied_by(value) for constraint in constraints):
+                super()._validate_params()  # which says what is wrong
 
     @abstractmethod
     def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
@@ -424,6 +427,13 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tags.input_tags.allow_nan = self.max_missing > 0
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@cache
+def _constraints(estimator: type[FederatedSparsePCA]) -> dict[str, list[Any]]:
+    """Return what each setting of an estimator may be."""
+    stated = estimator._parameter_constraints.items()
+    return {name: [make_constraint(each) for each in constraints] for name, constraints in stated}
 
 
 def _without_dust(w: Array) -> Array:

@@ -216,9 +216,7 @@ class ExactSolving(FederatedSparsePCA):
         told = bound_on(found, self._penalty(), bound, dense, rounding if self._rounded else 0.0)
         self.upper_bound_, self.bound_is_dense_, self.optimality_gap_ = told
 
-    def _begin(
-        self, moments: Moments, problem: Problem, rng: np.random.Generator, *, asks: bool = True
-    ) -> loop.State:
+    def _begin(self, moments: Moments, problem: Problem, rng: np.random.Generator, *, asks: bool = True) -> loop.State:
         return loop.begin(
             problem,
             len(moments.mean),

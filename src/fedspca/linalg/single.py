@@ -3,7 +3,8 @@
 The rows are centred before they are multiplied, so that a large mean takes no digits from the products: with the mean μ
 rounded to single precision, m, a value x near m leaves x − m exactly. What is missing, μ − m, is put right in double
 precision. Where means are small beside the spread, m = 0 takes hardly a digit: a product with few columns then
-multiplies the rows as they are stored, and saves a copy. Products are rounded within a few hundred rows or features only. Sums beyond that are in double precision.
+multiplies the rows as they are stored, and saves a copy. Products are rounded within a few hundred rows or features
+only. Sums beyond that are in double precision.
 
 With u = 2⁻²⁴, an entry of AᵀA is then off by at most :data:`ROUNDING` √(s_ii s_jj), and a product AᵀAx by at most
 ``PRODUCT_ROUNDING`` ‖A‖²‖x‖; both are worst cases, and usual errors are a hundred times smaller.
