@@ -10,6 +10,7 @@ from scipy.linalg import lapack
 Array = NDArray[np.float64]
 
 _DEPENDENT = 1e-3  # a pivot below this share of the largest one: squaring then costs six digits
+_NOTHING = 1e-10  # of its variance, a score that adds less to those before it adds nothing but rounding errors
 
 
 def _components(components: ArrayLike) -> Array:
@@ -74,16 +75,20 @@ def adjusted_variances(captured: ArrayLike) -> Array:
     """Sum of squares that each score adds to those before it (Zou, Hastie and Tibshirani 2006), from zᵀSz.
 
     Scores of sparse loadings are correlated, so their variances count shared variance twice. With AZ = QR these are
-    R_jj², and R is also the triangular factor of any square root of ZᵀSZ = RᵀR: sums suffice.
+    R_jj², and R is also the triangular factor of ZᵀSZ = RᵀR: sums suffice. A score that depends on those before it adds
+    nothing, and takes nothing from those after it.
     """
     matrix = np.asarray(captured, dtype=np.float64)
-    matrix = (matrix + matrix.T) / 2
-    factor = _factor(matrix)
+    rest = (matrix + matrix.T) / 2
+    factor = _factor(rest)
     if factor is not None:
         return np.asarray(factor.diagonal() ** 2)
-    values, vectors = np.linalg.eigh(matrix)
-    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    return np.asarray(np.diag(np.linalg.qr(root, mode="r")) ** 2)
+    least, added = _NOTHING * np.diag(rest), np.zeros(len(rest))
+    for j in range(len(rest)):
+        if rest[j, j] > least[j]:
+            added[j] = rest[j, j]
+            rest -= np.outer(rest[j], rest[j] / rest[j, j])
+    return added
 
 
 def explained_variance_ratio(X: ArrayLike, components: ArrayLike) -> Array:
