@@ -207,7 +207,9 @@ def _turned(basis: Array, n: int) -> list[Array]:
 @lru_cache(maxsize=32)
 def _rotations(n: int, r: int) -> Array:
     """The same n rotations each time; none for one component."""
-    return random_rotations(n if r > 1 else 0, r, np.random.default_rng(0))
+    drawn = random_rotations(n if r > 1 else 0, r, np.random.default_rng(0))
+    drawn.flags.writeable = False  # they are shared
+    return drawn
 
 
 def _penalised(
