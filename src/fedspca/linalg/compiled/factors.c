@@ -91,25 +91,33 @@ void gram(const Lapack *lapack, index_t n, index_t m, const double *y, double *g
 void inverse_of_factor(const Lapack *lapack, index_t n, double *l) {
     if (lapack && n > SMALL) {
         int order = (int)n, info = 0;
-        lapack->dpotri("U", &order, l, &order, &info);
-    } else {
-        for (index_t j = 0; j < n; j++) { /* L^-1 in place, column by column */
-            l[j * n + j] = 1.0 / l[j * n + j];
-            for (index_t i = j + 1; i < n; i++) {
-                double sum = 0.0;
-                for (index_t k = j; k < i; k++) sum -= l[i * n + k] * l[k * n + j];
-                l[i * n + j] = sum / l[i * n + i];
-            }
+        lapack->dtrtri("U", "N", &order, l, &order, &info);
+        return;
+    }
+    for (index_t j = 0; j < n; j++) { /* column by column: later columns are still those of L */
+        l[j * n + j] = 1.0 / l[j * n + j];
+        for (index_t i = j + 1; i < n; i++) {
+            double sum = 0.0;
+            for (index_t k = j; k < i; k++) sum -= l[i * n + k] * l[k * n + j];
+            l[i * n + j] = sum / l[i * n + i];
         }
-        for (index_t i = 0; i < n; i++) /* L'^-1 L^-1: row i of it needs rows i and later of L^-1 only */
+    }
+}
+
+void inverse_from_root(const Lapack *lapack, index_t n, double *x) {
+    if (lapack && n > SMALL) {
+        int order = (int)n, info = 0;
+        lapack->dlauum("U", &order, x, &order, &info);
+    } else {
+        for (index_t i = 0; i < n; i++) /* row i needs rows i and later of X only */
             for (index_t j = 0; j <= i; j++) {
                 double sum = 0.0;
-                for (index_t k = i; k < n; k++) sum += l[k * n + i] * l[k * n + j];
-                l[i * n + j] = sum;
+                for (index_t k = i; k < n; k++) sum += x[k * n + i] * x[k * n + j];
+                x[i * n + j] = sum;
             }
     }
     for (index_t i = 0; i < n; i++)
-        for (index_t j = 0; j < i; j++) l[j * n + i] = l[i * n + j];
+        for (index_t j = 0; j < i; j++) x[j * n + i] = x[i * n + j];
 }
 
 index_t leading_room(index_t n) { return 33 * n + 8; }

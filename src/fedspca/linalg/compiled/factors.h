@@ -10,7 +10,8 @@
 /* The functions of BLAS and LAPACK that are used, in the order of `factors.py`. */
 typedef struct {
     void (*dpotrf)(char *, int *, double *, int *, int *);
-    void (*dpotri)(char *, int *, double *, int *, int *);
+    void (*dtrtri)(char *, char *, int *, double *, int *, int *);
+    void (*dlauum)(char *, int *, double *, int *, int *);
     void (*dtrsm)(char *, char *, char *, char *, int *, int *, double *, double *, int *, double *, int *);
     void (*dsyrk)(char *, char *, int *, int *, double *, double *, int *, double *, double *, int *);
     void (*dgemm)(char *, char *, int *, int *, int *, double *, double *, int *, double *, int *, double *, double *,
@@ -41,8 +42,11 @@ void symmetric_product(const Lapack *lapack, index_t n, const double *a, const d
 /* The lower triangle of y' y (m x m), for y of n x m. */
 void gram(const Lapack *lapack, index_t n, index_t m, const double *y, double *g);
 
-/* L becomes the inverse of L L', both of its triangles. */
+/* L becomes its inverse X, in the lower triangle. */
 void inverse_of_factor(const Lapack *lapack, index_t n, double *l);
+
+/* X becomes X' X = (L L')^-1, both of its triangles. */
+void inverse_from_root(const Lapack *lapack, index_t n, double *x);
 
 /* Room that `leading_eigenpair` needs, in doubles. */
 index_t leading_room(index_t n);

@@ -9,7 +9,8 @@ from scipy.linalg import cython_blas, cython_lapack
 # in the order of `Lapack` in factors.h. The kinds of the arguments: characters, integers, numbers in double precision
 _WANTED: tuple[tuple[Any, str, str], ...] = (
     (cython_lapack, "dpotrf", "cidii"),
-    (cython_lapack, "dpotri", "cidii"),
+    (cython_lapack, "dtrtri", "ccidii"),
+    (cython_lapack, "dlauum", "cidii"),
     (cython_blas, "dtrsm", "cccciiddidi"),
     (cython_blas, "dsyrk", "cciiddiddi"),
     (cython_blas, "dgemm", "cciiiddididdi"),

@@ -55,7 +55,8 @@ int refit_orthogonal(const Search *search, const double *w, Fit *after);
 /* The entries of columns that share features, and the inverse of the Hessian between them on the tangent space. */
 typedef struct {
     index_t first, count; /* of the entries */
-    double *inverse;      /* count x count */
+    double *inverse;      /* count x count: C, or the X with C = X' X, below the diagonal */
+    int formed;           /* whether it is C */
     double *pulls;        /* one row of count entries for each that was left out */
     index_t gone;         /* number of those */
 } Part;
@@ -66,6 +67,7 @@ typedef struct {
     index_t *place;  /* n: i * r + j */
     index_t *of;     /* n: the part */
     double *weight;  /* n: the weights before anything is left out */
+    double *room_of; /* n: the diagonal of C */
     Part *part;
     index_t count;   /* number of entries that are left out, in their order: */
     index_t *order;  /* which one */

@@ -1,7 +1,7 @@
 /* Twin of `removal.py`.
 
    The order of removals is a pivoted Cholesky factorisation of C, the inverse of the Hessian: its columns are computed
-   when they are needed, and C itself does not change. */
+   when they are needed. C itself is formed only if many of them will be. */
 #include "fewest.h"
 
 #include <math.h>
@@ -11,7 +11,13 @@
 static const double STIFF = 1e4; /* curvature off the tangent space, relative to the largest on it */
 static const double FLAT = 1e-3; /* the least curvature, relative to the largest: w may be near a saddle point */
 static const double TIE = 1e-9;  /* share of the largest variance: costs that differ by less count as equal */
+enum { OFTEN = 12 };             /* with fewer entries for each that is left out, all columns of C are computed at once */
 enum { LARGE = 800 };            /* entries: with more, their inverse takes longer than it saves */
+
+static int ascending(const void *one, const void *other) {
+    double a = *(const double *)one, b = *(const double *)other;
+    return (a > b) - (a < b);
+}
 
 /* Where the entries of one group are. */
 static index_t list_group(const Search *search, const double *w, const index_t *group, index_t name, index_t *place) {
@@ -79,7 +85,8 @@ static int lifted_factor(const Lapack *lapack, index_t n, double largest, double
     return factorised(lapack, n, a) ? 0 : 1;
 }
 
-/* The inverse of the Hessian between the entries of a part, on the tangent space, in the order of the entries. */
+/* The X with C = X' X, for the inverse C of the Hessian between the entries of a part, on the tangent space, in the order
+   of the entries. */
 static int inverse_of_part(const Search *search, const double *w, const index_t *place, index_t count, double *out) {
     index_t r = search->r, pairs = r * (r + 1) / 2, m = count;
     index_t integers = support_room(m, r, m) + normal_integers(r) + 3 * m + 2 * r;
@@ -111,12 +118,13 @@ static int inverse_of_part(const Search *search, const double *w, const index_t 
     if (!(largest > 0.0)) largest = 1.0;
     constraint_gradients(&normal, &t, v, normal.pairs, columns);
     stiffen(&normal, &t, normal.pairs, columns, STIFF * largest, a);
-    int found = lifted_factor(search->lapack, m, largest, a, copy);
-    if (found > 0) {
-        inverse_of_factor(search->lapack, m, a);
-        for (index_t x = 0; x < m; x++)
-            for (index_t y = 0; y < m; y++) out[local.entry[x] * m + local.entry[y]] = a[x * m + y];
-    }
+    for (index_t x = 0; x < m; x++)
+        for (index_t y = 0; y <= x; y++) {
+            index_t one = local.entry[x], other = local.entry[y];
+            out[one > other ? one * m + other : other * m + one] = a[x * m + y];
+        }
+    int found = lifted_factor(search->lapack, m, largest, out, copy);
+    if (found > 0) inverse_of_factor(search->lapack, m, out);
     free(room);
     return found;
 }
@@ -144,7 +152,7 @@ void removals_free(Removals *removals) { free(removals->room); }
 
 /* Memory for n entries in parts that have `squares` pairs of entries in all. */
 static int removals_in(Removals *removals, index_t n, index_t parts, index_t squares) {
-    size_t bytes = (size_t)(3 * n) * sizeof(index_t) + (size_t)(2 * n + 2 * squares) * sizeof(double) +
+    size_t bytes = (size_t)(3 * n) * sizeof(index_t) + (size_t)(3 * n + 2 * squares) * sizeof(double) +
                    (size_t)parts * sizeof(Part);
     removals->room = malloc(bytes ? bytes : 1);
     if (!removals->room) return -1;
@@ -155,7 +163,8 @@ static int removals_in(Removals *removals, index_t n, index_t parts, index_t squ
     removals->order = removals->of + n;
     removals->weight = (double *)(removals->order + n);
     removals->costs = removals->weight + n;
-    removals->part = (Part *)(removals->costs + n + 2 * squares);
+    removals->room_of = removals->costs + n;
+    removals->part = (Part *)(removals->room_of + n + 2 * squares);
     return 1;
 }
 
@@ -165,10 +174,49 @@ static void add_part(Removals *removals, index_t first, index_t count, double **
     part->first = first;
     part->count = count;
     part->gone = 0;
+    part->formed = count == 1;
     part->inverse = *room;
     part->pulls = part->inverse + count * count;
     *room += 2 * count * count;
     removals->parts++;
+}
+
+/* The diagonal of C. An X of one entry becomes C. */
+static void diagonal_of(Part *part, double *room) {
+    index_t n = part->count;
+    memset(room, 0, (size_t)n * sizeof *room);
+    for (index_t k = 0; k < n; k++)
+        for (index_t i = 0; i <= k; i++) room[i] += part->inverse[k * n + i] * part->inverse[k * n + i];
+    if (n == 1) part->inverse[0] = room[0];
+}
+
+/* One column of C. */
+static void column_of(const Part *part, index_t at, double *column) {
+    index_t n = part->count;
+    if (part->formed) {
+        memcpy(column, part->inverse + at * n, (size_t)n * sizeof *column);
+        return;
+    }
+    memset(column, 0, (size_t)n * sizeof *column);
+    for (index_t k = at; k < n; k++) {
+        const double *line = part->inverse + k * n;
+        for (index_t i = 0; i <= k; i++) column[i] += line[at] * line[i];
+    }
+}
+
+/* Form C where more than one entry in `OFTEN` may be left out, going by what each costs alone. */
+static void form_inverses(const Search *search, double spare, Removals *removals, double *work) {
+    index_t n = removals->n, many = 0;
+    for (index_t e = 0; e < n; e++)
+        work[e] = 0.5 * removals->weight[e] * removals->weight[e] / fmax(removals->room_of[e], 1e-300);
+    qsort(work, (size_t)n, sizeof *work, ascending);
+    for (double sum = 0.0; many < n && sum <= spare; many++) sum += work[many];
+    if (OFTEN * many <= n) return;
+    for (index_t p = 0; p < removals->parts; p++) {
+        Part *part = removals->part + p;
+        if (!part->formed) inverse_from_root(search->lapack, part->count, part->inverse);
+        part->formed = 1;
+    }
 }
 
 /* Entries of a group that is too large for an inverse: each is a part of its own. */
@@ -182,7 +230,8 @@ static void add_entries(const Search *search, const double *w, index_t first, in
             index_t at = removals->place[e];
             if (at % r != j) continue;
             if (own < 0.0) own = column_variance(search, w, j);
-            *removals->part[removals->of[e]].inverse = rescaled(search, own, w[at], at / r);
+            removals->room_of[e] = rescaled(search, own, w[at], at / r);
+            *removals->part[removals->of[e]].inverse = removals->room_of[e];
         }
     }
 }
@@ -205,15 +254,16 @@ int removals_at(const Search *search, const double *w, Removals *removals) {
         free(group);
         return found;
     }
-    double *room = removals->costs + n;
+    double *room = removals->room_of + n;
     index_t first = 0;
     for (index_t name = 0; name < r && found > 0; name++) {
         if (!size[name]) continue;
         list_group(search, w, group, name, removals->place + first);
         if (size[name] <= LARGE) {
             add_part(removals, first, size[name], &room);
-            found = inverse_of_part(search, w, removals->place + first, size[name],
-                                    removals->part[removals->parts - 1].inverse);
+            Part *part = removals->part + removals->parts - 1;
+            found = inverse_of_part(search, w, removals->place + first, size[name], part->inverse);
+            diagonal_of(part, removals->room_of + first);
         } else {
             add_entries(search, w, first, size[name], removals, &room);
         }
@@ -235,7 +285,7 @@ static void count_columns(const Search *search, const double *w, index_t *left) 
 static double *next_pull(Part *part, index_t at, double room) {
     index_t n = part->count;
     double *pull = part->pulls + part->gone * n, root = sqrt(fmax(room, 1e-300));
-    memcpy(pull, part->inverse + at * n, (size_t)n * sizeof *pull);
+    column_of(part, at, pull);
     for (index_t k = 0; k < part->gone; k++) {
         const double *other = part->pulls + k * n;
         double factor = other[at];
@@ -256,10 +306,8 @@ int cheapest_removals(const Search *search, const double *w, double spare, Remov
     memcpy(x, removals->weight, (size_t)n * sizeof *x);
     memset(gone, 0, (size_t)n);
     count_columns(search, w, left);
-    for (index_t e = 0; e < n; e++) {
-        const Part *part = removals->part + removals->of[e];
-        room[e] = part->inverse[(e - part->first) * (part->count + 1)];
-    }
+    form_inverses(search, spare, removals, cost);
+    memcpy(room, removals->room_of, (size_t)n * sizeof *room);
     while (total <= spare) {
         double least = INFINITY;
         for (index_t e = 0; e < n; e++) {
@@ -325,8 +373,7 @@ int single_removals(const Search *search, const double *w, double spare, Removal
     count_columns(search, w, left);
     removals->count = 0;
     for (index_t e = 0; e < n; e++) {
-        const Part *part = removals->part + removals->of[e];
-        double room = fmax(part->inverse[(e - part->first) * (part->count + 1)], 1e-300), x = removals->weight[e];
+        double room = fmax(removals->room_of[e], 1e-300), x = removals->weight[e];
         removals->costs[e] = left[removals->place[e] % r] > 1 ? 0.5 * x * x / room : INFINITY;
         if (removals->costs[e] <= spare) removals->order[removals->count++] = e;
     }
@@ -338,7 +385,8 @@ int single_removals(const Search *search, const double *w, double spare, Removal
 void without_one(const Search *search, const Removals *removals, const double *w, index_t which, double *z) {
     index_t at = removals->order[which];
     const Part *part = removals->part + removals->of[at];
-    const double *line = part->inverse + (at - part->first) * part->count;
+    double *line = part->pulls; /* nothing else was left out */
+    column_of(part, at - part->first, line);
     double share = removals->weight[at] / line[at - part->first];
     memcpy(z, w, (size_t)(search->d * search->r) * sizeof *z);
     for (index_t i = 0; i < part->count; i++) z[removals->place[part->first + i]] -= line[i] * share;
