@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedspca.linalg.cardinality.joint import best_loadings
 from fedspca.linalg.cardinality.polish import Fit, groups, nearest_orthogonal, refit_orthogonal
 from fedspca.linalg.cardinality.removal import Removals, cheapest_removals, single_removals
+from fedspca.linalg.cardinality.selection import TIE
 from fedspca.linalg.cardinality.trades import Margins, promising_trades, ranked
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.compiled import fewest as compiled
@@ -40,7 +41,7 @@ def fewest_nonzeros(s: Array, target: float, *, tuning: Tuning, starts: Iterable
         return None if found is None else Fit(*found)
     reached = (fit for fit in (_filled(s, w, target, tuning) for w in starts) if fit is not None)
     thin = (eliminated(s, thinned(s, fit, target, tuning), target, tuning) for fit in reached)
-    best = min((_settled(s, fit, target, tuning) for fit in thin), key=_sparsest_first, default=None)
+    best = _sparsest(_settled(s, fit, target, tuning) for fit in thin)
     if best is None:
         return None
     if best.w.shape[1] > 1:
@@ -294,5 +295,11 @@ def _nonzeros(fit: Fit) -> int:
     return int(np.count_nonzero(fit.w))
 
 
-def _sparsest_first(fit: Fit) -> tuple[int, float]:
-    return _nonzeros(fit), -fit.variance
+def _sparsest(fits: Iterable[Fit]) -> Fit | None:
+    """The loadings with the fewest non-zeros and, among these, the most variance. The first one settles ties."""
+    best = None
+    for fit in fits:
+        fewer = 1 if best is None else _nonzeros(best) - _nonzeros(fit)
+        if best is None or fewer > 0 or (fewer == 0 and fit.variance > best.variance * (1.0 + TIE)):
+            best = fit
+    return best

@@ -10,6 +10,7 @@ static const double HOPE = 1.3;    /* leaving entries out costs a little less th
 static const double SINGLE = 2.5;  /* one entry costs at least so many times less than is predicted */
 static const double GROWTH = 0.5;  /* entries that are added at once, of those that there are */
 static const double FILL = 0.25;   /* the same while the target is not reached yet */
+static const double TIE = 1e-9;    /* relative: variances that differ by less count as equal, and the first one stays */
 enum { COARSE = 16 };              /* the first search ends if less than one entry in so many could be removed */
 
 /* A search, and the memory of its steps. */
@@ -314,7 +315,8 @@ static int from_starts(Bench *b, index_t n, const double *starts, Fit *fit, Fit 
         if (!found) continue;
         if (thin(b, fit) < 0 || eliminate(b, fit) < 0 || settle(b, fit) < 0) return -1;
         index_t now = count(b, fit), least = any ? count(b, best) : 0;
-        if (!any || now < least || (now == least && fit->variance > best->variance)) copy_fit(b, best, fit);
+        if (!any || now < least || (now == least && fit->variance > best->variance * (1.0 + TIE)))
+            copy_fit(b, best, fit);
         any = 1;
     }
     return any;

@@ -19,112 +19,90 @@ static int ascending(const void *one, const void *other) {
     return (a > b) - (a < b);
 }
 
-/* Where the entries of one group are. */
-static index_t list_group(const Search *search, const double *w, const index_t *group, index_t name, index_t *place) {
+/* Where the entries of one group are, column by column. */
+static void list_group(const Search *search, const double *w, const index_t *group, index_t name, index_t *place) {
     index_t r = search->r, n = 0;
-    for (index_t i = 0; i < search->d; i++)
-        for (index_t j = 0; j < r; j++)
-            if (group[j] == name && w[i * r + j] != 0.0) place[n++] = i * r + j;
-    return n;
-}
-
-/* Features and columns of the entries of a part, numbered from 0, and the entries as a support. */
-typedef struct {
-    index_t n, q, longest;
-    index_t *rows, *columns;         /* the features and the columns */
-    index_t *row_of, *column_of;     /* their numbers */
-    index_t *entry;                  /* where entry e of the support is among those of the part, which go row by row */
-} Local;
-
-static void number_places(const Search *search, const index_t *place, index_t count, Local *local) {
-    index_t r = search->r;
-    local->n = local->q = 0;
-    for (index_t j = 0; j < r; j++) local->column_of[j] = -1;
-    for (index_t e = 0; e < count; e++) {
-        index_t i = place[e] / r, j = place[e] % r;
-        if (!local->n || local->rows[local->n - 1] != i) local->rows[local->n++] = i;
-        local->row_of[e] = local->n - 1;
-        local->column_of[j] = 0;
-    }
     for (index_t j = 0; j < r; j++)
-        if (!local->column_of[j]) {
-            local->columns[local->q] = j;
-            local->column_of[j] = local->q++;
-        }
+        for (index_t i = 0; group[j] == name && i < search->d; i++)
+            if (w[i * r + j] != 0.0) place[n++] = i * r + j;
 }
 
-static void support_of_part(const Search *search, const index_t *place, index_t count, Local *local, Support *t) {
-    t->m = local->longest = 0;
-    for (index_t j = 0; j < local->q; j++) {
-        t->first[j] = t->m;
-        for (index_t e = 0; e < count; e++)
-            if (place[e] % search->r == local->columns[j]) {
-                t->row[t->m] = local->row_of[e];
-                t->column[t->m] = j;
-                local->entry[t->m++] = e;
-            }
-        if (t->m - t->first[j] > local->longest) local->longest = t->m - t->first[j];
+/* The entries of a part as a support. Its rows are numbered by `rows`, and `number` has the number of each feature. */
+static void support_of_part(const Search *search, const index_t *place, index_t count, index_t *rows, index_t *number,
+                            Support *t) {
+    index_t r = search->r;
+    memset(number, 0, (size_t)search->d * sizeof *number);
+    for (index_t e = 0; e < count; e++) number[place[e] / r] = 1;
+    t->n = t->m = t->r = 0;
+    for (index_t i = 0; i < search->d; i++)
+        if (number[i]) {
+            rows[t->n] = i;
+            number[i] = t->n++;
+        }
+    for (index_t e = 0; e < count; e++) {
+        if (!e || place[e] % r != place[e - 1] % r) t->first[t->r++] = e;
+        t->row[e] = number[place[e] / r];
+        t->column[e] = t->r - 1;
     }
-    t->first[local->q] = t->m;
+    t->first[t->r] = t->m = count;
     list_rows(t);
 }
 
-/* Where the Hessian is not positive definite, it is lifted until it is. `copy` holds its lower triangle. */
-static int lifted_factor(const Lapack *lapack, index_t n, double largest, double *a, double *copy) {
-    memcpy(copy, a, (size_t)(n * n) * sizeof *a);
+/* The factor of the lower triangle of a Hessian. Where it is not positive definite, it is lifted until it is. The upper
+   triangle and `diagonal` keep the Hessian until then. */
+static int lifted_factor(const Lapack *lapack, index_t n, double largest, double *a, double *diagonal) {
+    for (index_t i = 0; i < n; i++) {
+        diagonal[i] = a[i * (n + 1)];
+        for (index_t k = 0; k < i; k++) a[k * n + i] = a[i * n + k];
+    }
     if (!factorised(lapack, n, a)) return 1;
-    for (index_t i = 0; i < n; i++)
-        for (index_t k = 0; k < i; k++) copy[k * n + i] = copy[i * n + k];
-    double *other = malloc((size_t)(n * n + leading_room(n)) * sizeof *other), least;
+    double *other = malloc((size_t)(n * n + n + leading_room(n)) * sizeof *other), least;
     if (!other) return -1;
-    for (index_t i = 0; i < n * n; i++) other[i] = -copy[i];
-    leading_eigenpair(lapack, n, other, &least, a, other + n * n); /* a has room for the vector */
+    for (index_t i = 0; i < n; i++) {
+        other[i * (n + 1)] = -diagonal[i];
+        for (index_t k = 0; k < i; k++) other[i * n + k] = other[k * n + i] = -a[k * n + i];
+    }
+    leading_eigenpair(lapack, n, other, &least, other + n * n, other + n * n + n);
     free(other);
-    memcpy(a, copy, (size_t)(n * n) * sizeof *a);
-    for (index_t i = 0; i < n; i++) a[i * n + i] += FLAT * largest + least;
-    return factorised(lapack, n, a) ? 0 : 1;
+    for (index_t i = 0; i < n; i++) {
+        a[i * (n + 1)] = diagonal[i] + FLAT * largest + least;
+        for (index_t k = 0; k < i; k++) a[i * n + k] = a[k * n + i];
+    }
+    return !factorised(lapack, n, a);
 }
 
-/* The X with C = X' X, for the inverse C of the Hessian between the entries of a part, on the tangent space, in the order
-   of the entries. */
-static int inverse_of_part(const Search *search, const double *w, const index_t *place, index_t count, double *out) {
-    index_t r = search->r, pairs = r * (r + 1) / 2, m = count;
-    index_t integers = support_room(m, r, m) + normal_integers(r) + 3 * m + 2 * r;
-    index_t square = m * m, doubles = normal_doubles(r) + 2 * r * r + 2 * m + 3 * square + m * pairs;
+/* The X with C = X' X, for the inverse C of the Hessian between the entries of a part, on the tangent space. */
+static int root_of_part(const Search *search, const double *w, const index_t *place, index_t m, double *x) {
+    index_t d = search->d, r = search->r, pairs = r * (r + 1) / 2;
+    index_t integers = support_room(d, r, m) + normal_integers(r) + 2 * d;
+    index_t doubles = normal_doubles(r) + 2 * r * r + 2 * m + m * m + m * pairs;
     char *room = malloc((size_t)integers * sizeof(index_t) + (size_t)doubles * sizeof(double));
     if (!room) return -1;
-    index_t *places = (index_t *)room;
-    double *v = (double *)(places + integers), *image = v + m, *multiplier = image + m, *work = multiplier + r * r;
-    double *blocks = work + r * r, *a = blocks + square, *copy = a + square, *columns = copy + square;
-    Local local = {0, 0, 0, places, places + m, places + m + r, places + 2 * m + r, places + 2 * m + 2 * r};
-    places += 3 * m + 2 * r;
+    index_t *rows = (index_t *)room, *places = rows + 2 * d;
+    double *v = (double *)(rows + integers), *image = v + m, *multiplier = image + m, *work = multiplier + r * r;
+    double *columns = work + r * r, *doubles_left = columns + m * pairs, *blocks = doubles_left + normal_doubles(r);
     Support t;
     Normal normal;
-    number_places(search, place, count, &local);
-    support_in(&t, local.n, local.q, m, places);
-    normal_in(&normal, search->lapack, local.q, places + support_room(m, r, m), columns + m * pairs);
-    support_of_part(search, place, count, &local, &t);
-    for (index_t e = 0; e < m; e++) v[e] = w[place[local.entry[e]]];
+    support_in(&t, d, r, m, places);
+    support_of_part(search, place, m, rows, rows + d, &t);
+    normal_in(&normal, search->lapack, t.r, places + support_room(d, r, m), doubles_left);
+    for (index_t e = 0; e < m; e++) v[e] = w[place[e]];
     double *block = blocks;
-    for (index_t j = 0; j < local.q; j++)
-        for (index_t x = t.first[j]; x < t.first[j + 1]; x++)
-            for (index_t y = t.first[j]; y < t.first[j + 1]; y++)
-                *block++ = search->s[local.rows[t.row[x]] * search->d + local.rows[t.row[y]]];
+    for (index_t j = 0; j < t.r; j++)
+        for (index_t one = t.first[j]; one < t.first[j + 1]; one++) {
+            const double *line = search->s + rows[t.row[one]] * d;
+            for (index_t other = t.first[j]; other < t.first[j + 1]; other++) *block++ = line[rows[t.row[other]]];
+        }
     multiply_blocks(search->lapack, &t, blocks, v, image);
     for (index_t e = 0; e < m; e++) image[e] *= 2.0;
     normal_at(&normal, &t, v);
     multiplier_of(&normal, &t, v, image, multiplier, work);
-    double largest = hessian_of(&t, blocks, multiplier, a);
+    double largest = hessian_of(&t, blocks, multiplier, x);
     if (!(largest > 0.0)) largest = 1.0;
     constraint_gradients(&normal, &t, v, normal.pairs, columns);
-    stiffen(&normal, &t, normal.pairs, columns, STIFF * largest, a);
-    for (index_t x = 0; x < m; x++)
-        for (index_t y = 0; y <= x; y++) {
-            index_t one = local.entry[x], other = local.entry[y];
-            out[one > other ? one * m + other : other * m + one] = a[x * m + y];
-        }
-    int found = lifted_factor(search->lapack, m, largest, out, copy);
-    if (found > 0) inverse_of_factor(search->lapack, m, out);
+    stiffen(&normal, &t, normal.pairs, columns, STIFF * largest, x);
+    int found = lifted_factor(search->lapack, m, largest, x, image);
+    if (found > 0) inverse_of_factor(search->lapack, m, x);
     free(room);
     return found;
 }
@@ -262,7 +240,7 @@ int removals_at(const Search *search, const double *w, Removals *removals) {
         if (size[name] <= LARGE) {
             add_part(removals, first, size[name], &room);
             Part *part = removals->part + removals->parts - 1;
-            found = inverse_of_part(search, w, removals->place + first, size[name], part->inverse);
+            found = root_of_part(search, w, removals->place + first, size[name], part->inverse);
             diagonal_of(part, removals->room_of + first);
         } else {
             add_entries(search, w, first, size[name], removals, &room);
@@ -296,6 +274,20 @@ static double *next_pull(Part *part, index_t at, double room) {
     return pull;
 }
 
+/* Whether entry `a` comes before entry `b`: by their parts, then row by row. This settles ties. */
+static int comes_before(const Removals *removals, index_t a, index_t b) {
+    if (removals->of[a] != removals->of[b]) return removals->of[a] < removals->of[b];
+    return removals->place[a] < removals->place[b];
+}
+
+/* The first entry that costs at most so much. */
+static index_t first_of(const Removals *removals, const double *cost, double most) {
+    index_t at = -1;
+    for (index_t e = 0; e < removals->n; e++)
+        if (cost[e] <= most && (at < 0 || comes_before(removals, e, at))) at = e;
+    return at;
+}
+
 int cheapest_removals(const Search *search, const double *w, double spare, Removals *removals) {
     index_t n = removals->n, r = search->r;
     char *memory = malloc((size_t)(3 * n) * sizeof(double) + (size_t)r * sizeof(index_t) + (size_t)n + 1);
@@ -316,8 +308,7 @@ int cheapest_removals(const Search *search, const double *w, double spare, Remov
             least = fmin(least, cost[e]);
         }
         if (!isfinite(least)) break;
-        index_t at = 0;
-        while (!(cost[at] <= least + tie)) at++;
+        index_t at = first_of(removals, cost, least + tie);
         Part *part = removals->part + removals->of[at];
         const double *pull = next_pull(part, at - part->first, room[at]);
         double share = x[at] / sqrt(fmax(room[at], 1e-300));
@@ -357,11 +348,16 @@ int without(const Search *search, const Removals *removals, const double *w, ind
     return 1;
 }
 
-/* Sort by cost; entries of the same cost stay in order. */
-static void sort_by_cost(index_t n, const double *cost, index_t *order) {
-    for (index_t i = 1; i < n; i++) {
+/* Sort the entries in `order` by cost. */
+static void sort_by_cost(const double *cost, Removals *removals) {
+    index_t *order = removals->order;
+    for (index_t i = 1; i < removals->count; i++) {
         index_t each = order[i], k = i;
-        for (; k > 0 && cost[order[k - 1]] > cost[each]; k--) order[k] = order[k - 1];
+        for (; k > 0; k--) {
+            index_t other = order[k - 1];
+            if (cost[other] < cost[each] || (cost[other] == cost[each] && comes_before(removals, other, each))) break;
+            order[k] = other;
+        }
         order[k] = each;
     }
 }
@@ -377,7 +373,7 @@ int single_removals(const Search *search, const double *w, double spare, Removal
         removals->costs[e] = left[removals->place[e] % r] > 1 ? 0.5 * x * x / room : INFINITY;
         if (removals->costs[e] <= spare) removals->order[removals->count++] = e;
     }
-    sort_by_cost(removals->count, removals->costs, removals->order);
+    sort_by_cost(removals->costs, removals);
     free(left);
     return 1;
 }
