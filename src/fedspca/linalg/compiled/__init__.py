@@ -13,5 +13,8 @@ What may never change:
 ======================  ==========================================================================
 ``library``             the shared library, loaded once; None where there is none
 ``small.h``             eigenpairs, Cholesky factors and solutions of small dense problems
+``factors``             factors and eigenpairs of dense matrices, the larger ones by scipy's LAPACK
+``stiefel``             retraction and Newton steps on the sparse Stiefel manifold
+``fewest``              the search for the fewest non-zeros that keep a share of the variance
 ======================  ==========================================================================
 """
