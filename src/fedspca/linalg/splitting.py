@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.compiled import splitting as compiled
+from fedspca.linalg.compiled.library import library
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.sparse_stiefel import retract_with_signs
 
@@ -60,6 +62,13 @@ def split(
     early once ten of them change no entry by more than ``tol``, or if ``max(keep)`` steps leave all objectives above
     ``aim``.
     """
+    fast = library()
+    if fast is not None:
+        return Split(
+            *compiled.split(
+                fast, quadratic, lam, starts, steps=steps, tol=tol, keep=keep, multipliers=multipliers, aim=aim
+            )
+        )
     w, z, at = starts, starts, np.arange(len(starts))
     rho = np.ones((len(starts), 1, starts.shape[2]))
     dual, last, threshold = np.zeros_like(starts), starts, lam / rho
@@ -119,6 +128,30 @@ def settle(
     falls too slowly for that. ``multiplier``, the L of a stationary point nearby, lets them begin near it. For many
     columns this takes far less time than proximal steps: no system in the r (r + 1) / 2 multipliers is solved.
     """
+    fast = library()
+    if fast is not None:
+        c = None if isinstance(linear, float) else linear
+        found = compiled.settle(fast, quadratic, lam, start, steps=steps, tol=tol, linear=c, multiplier=multiplier)
+    else:
+        found = _settled(quadratic, lam, start, steps, tol, linear, multiplier)
+    w, z, multiplier, stationary = found
+    sparse = retract_with_signs(z)
+    if sparse is not None:
+        w = sparse
+    value = -float(np.vdot(w, _image(quadratic, w) + 2.0 * linear)) + float(np.abs(w).sum(axis=0) @ lam)
+    return Settled(w, multiplier, value, stationary, sparse is not None)
+
+
+def _settled(
+    quadratic: Quadratic,
+    lam: Array,
+    start: Array,
+    steps: int,
+    tol: float,
+    linear: Array | float,
+    multiplier: Array | None,
+) -> tuple[Array, Array, Array, bool]:
+    """The orthonormal and the sparse matrix of the last step, the multiplier, and whether the steps have settled."""
     w, z, stationary, last = start, start, False, np.inf
     gradient = 2.0 * (_image(quadratic, w) + linear)
     dual = np.zeros_like(start) if multiplier is None else _first_dual(w, gradient - w @ multiplier, lam)
@@ -141,12 +174,7 @@ def settle(
         dual = np.minimum(np.maximum(moved, -threshold), threshold)
         z = moved - dual
         gradient = 2.0 * (_image(quadratic, w) + linear)
-    multiplier = _multiplier(w, gradient - dual * rho)
-    sparse = retract_with_signs(z)
-    if sparse is not None:
-        w = sparse
-    value = -float(np.vdot(w, _image(quadratic, w) + 2.0 * linear)) + float(np.abs(w).sum(axis=0) @ lam)
-    return Settled(w, multiplier, value, stationary, sparse is not None)
+    return w, z, _multiplier(w, gradient - dual * rho), stationary
 
 
 def _first_dual(w: Array, slope: Array, lam: Array) -> Array:
