@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from fedspca.linalg.compiled import stiefel
+from fedspca.linalg.compiled.library import library
 from fedspca.linalg.quadratic import DenseQuadratic, HalfWay, Quadratic
 from fedspca.linalg.small import positive_factor, solve_factored
 from fedspca.linalg.sparse_stiefel import Tangent, retract
@@ -86,6 +88,11 @@ def polish(
 
     Entries whose sign would flip leave the support. No entry enters the support here; the proximal step does that.
     """
+    kernels = library()
+    if kernels is not None and isinstance(p.quadratic, DenseQuadratic) and stiefel.fits(w):
+        linear, lam = (given if given.any() else None for given in (p.linear, p.lam))
+        how = stiefel.Effort(tol, max_newton, keep_signs, radius)
+        return Polished(*stiefel.polish(kernels, p.quadratic.factor, linear, lam, w, half, value, how))
     radius, multiplier = min(radius, 0.5 * float(np.sqrt(w.shape[1]))), None
     rough = tol > 1e-4  # a rough solve only ranks starts: it has to leave saddle points, but needs few digits
     max_newton, max_cg = (min(max_newton, 2), 12) if rough else (max_newton, 40)

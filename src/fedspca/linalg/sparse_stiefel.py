@@ -14,6 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from fedspca.linalg.compiled import stiefel
+from fedspca.linalg.compiled.library import library
 from fedspca.linalg.small import positive_factor, solve_factored
 
 Array = NDArray[np.float64]
@@ -223,8 +225,11 @@ def retract(z: Array, mask: Array | None = None, *, tol: float = 1e-13, max_iter
 
     Gauss-Newton on ``w.T w = I`` with least-norm corrections ``mask * (w L)``: it converges fast, and an exact zero
     stays an exact zero. A QR or polar factor does not guarantee that. Returns None if the support admits no orthonormal
-    matrix near z.
+    matrix near z. ``mask``, if given, has ones where w may be non-zero; z vanishes elsewhere.
     """
+    kernels = library()
+    if kernels is not None and stiefel.fits(z if mask is None else mask):
+        return stiefel.retract(kernels, z, mask, tol, max_iter)
     norms = np.sqrt(np.einsum("ij,ij->j", z, z))
     if not float(norms.min()) > 0.0:
         return None

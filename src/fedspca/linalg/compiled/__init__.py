@@ -13,5 +13,7 @@ What may never change:
 ======================  ==========================================================================
 ``library``             the shared library, loaded once; None where there is none
 ``small.h``             eigenpairs, Cholesky factors and solutions of small dense problems
+``factors``             factors and eigenpairs of dense matrices, the larger ones by scipy's LAPACK
+``stiefel``             retraction and Newton steps on the sparse Stiefel manifold
 ======================  ==========================================================================
 """
