@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.compiled import soft_power as compiled
-from fedspca.linalg.compiled.library import library
+from fedspca.linalg.compiled.blas import with_blas
 from fedspca.linalg.quadratic import Quadratic
 
 Array = NDArray[np.float64]
@@ -54,7 +54,7 @@ def soft_power(
     starts : ndarray of shape (d, e), optional
         Further unit columns to start from.
     """
-    fast = library()
+    fast = with_blas()
     if fast is not None:
         return Columns(*compiled.soft_power(fast, quadratic, lam, features, beside, steps=steps, starts=starts))
     weights = np.asarray(lam, dtype=float)[:, None]

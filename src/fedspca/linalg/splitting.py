@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.compiled import splitting as compiled
-from fedspca.linalg.compiled.library import library
+from fedspca.linalg.compiled.blas import with_blas
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.sparse_stiefel import retract_with_signs
 
@@ -62,7 +62,7 @@ def split(
     early once ten of them change no entry by more than ``tol``, or if ``max(keep)`` steps leave all objectives above
     ``aim``.
     """
-    fast = library()
+    fast = with_blas()
     if fast is not None:
         return Split(
             *compiled.split(
@@ -128,7 +128,7 @@ def settle(
     falls too slowly for that. ``multiplier``, the L of a stationary point nearby, lets them begin near it. For many
     columns this takes far less time than proximal steps: no system in the r (r + 1) / 2 multipliers is solved.
     """
-    fast = library()
+    fast = with_blas()
     if fast is not None:
         c = None if isinstance(linear, float) else linear
         found = compiled.settle(fast, quadratic, lam, start, steps=steps, tol=tol, linear=c, multiplier=multiplier)

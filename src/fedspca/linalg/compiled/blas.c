@@ -43,7 +43,7 @@ void small_product(char ta, char tb, index_t m, index_t n, index_t k, const doub
     }
 }
 
-void product(const blas_t *blas, char ta, char tb, index_t m, index_t n, index_t k, const double *a, index_t lda,
+void product(const Lapack *lapack, char ta, char tb, index_t m, index_t n, index_t k, const double *a, index_t lda,
              const double *b, index_t ldb, double *c, index_t ldc) {
     if (m * n * k <= SMALL_PRODUCT) {
         small_product(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
@@ -52,19 +52,20 @@ void product(const blas_t *blas, char ta, char tb, index_t m, index_t n, index_t
     /* in column-major order these arrays are the transposes, and c' = op(b)' op(a)' */
     int rows = (int)n, columns = (int)m, terms = (int)k, first = (int)ldb, second = (int)lda, last = (int)ldc;
     double one = 1.0, zero = 0.0;
-    blas->dgemm(&tb, &ta, &rows, &columns, &terms, &one, b, &first, a, &second, &zero, c, &last);
+    lapack->dgemm(&tb, &ta, &rows, &columns, &terms, &one, (double *)b, &first, (double *)a, &second, &zero, c,
+                  &last);
 }
 
-void images(const blas_t *blas, const quadratic_t *q, index_t n, const double *x, double *out, double *seen) {
+void images(const Lapack *lapack, const quadratic_t *q, index_t n, const double *x, double *out, double *seen) {
     index_t d = q->d, m = q->m;
     if (q->dense) {
-        product(blas, 'N', 'N', n, d, d, x, d, q->factor, d, out, d);
+        product(lapack, 'N', 'N', n, d, d, x, d, q->factor, d, out, d);
     } else {
-        product(blas, 'N', 'N', n, m, d, x, d, q->factor, m, seen, m);
+        product(lapack, 'N', 'N', n, m, d, x, d, q->factor, m, seen, m);
         if (q->signs != NULL)
             for (index_t i = 0; i < n; i++)
                 for (index_t j = 0; j < m; j++) seen[i * m + j] *= q->signs[j];
-        product(blas, 'N', 'T', n, d, m, seen, m, q->factor, m, out, d);
+        product(lapack, 'N', 'T', n, d, m, seen, m, q->factor, m, out, d);
     }
     if (q->shift != 0.0)
         for (index_t i = 0; i < n * d; i++) out[i] += q->shift * x[i];
@@ -74,11 +75,11 @@ index_t eigen_work(index_t n) {
     return n <= SMALL_EIGEN ? n : 1 + 6 * n + 2 * n * n + 3 + 5 * n + n * n;
 }
 
-int eigenpairs(const blas_t *blas, index_t n, double *a, double *values, double *work) {
+int eigenpairs(const Lapack *lapack, index_t n, double *a, double *values, double *work) {
     if (n <= SMALL_EIGEN) return symmetric_eigenpairs(n, a, values, work);
     int order = (int)n, info = 0, sizes = (int)(1 + 6 * n + 2 * n * n), whole = (int)(3 + 5 * n);
     double *turned = work + sizes + whole;
-    blas->dsyevd("V", "L", &order, a, &order, values, work, &sizes, (int *)(work + sizes), &whole, &info);
+    lapack->dsyevd("V", "L", &order, a, &order, values, work, &sizes, (int *)(work + sizes), &whole, &info);
     if (info) return 1;
     for (index_t i = 0; i < n; i++) /* LAPACK's columns are rows here */
         for (index_t j = 0; j < n; j++) turned[j * n + i] = a[i * n + j];
@@ -86,7 +87,7 @@ int eigenpairs(const blas_t *blas, index_t n, double *a, double *values, double 
     return 0;
 }
 
-int nearest_by_svd(const blas_t *blas, index_t d, index_t r, const double *x, double *out) {
+int nearest_by_svd(const Lapack *lapack, index_t d, index_t r, const double *x, double *out) {
     int rows = (int)d, columns = (int)r, info = 0, query = -1;
     double size = 0.0, one = 1.0, zero = 0.0;
     int *whole = malloc((size_t)(8 * r) * sizeof(int));
@@ -98,14 +99,14 @@ int nearest_by_svd(const blas_t *blas, index_t d, index_t r, const double *x, do
     }
     double *copy = memory, *left = copy + d * r, *right = left + d * r, *values = right + r * r;
     memcpy(copy, x, (size_t)(d * r) * sizeof(double));
-    blas->dgesdd("S", &rows, &columns, copy, &rows, values, left, &rows, right, &columns, &size, &query, whole, &info);
+    lapack->dgesdd("S", &rows, &columns, copy, &rows, values, left, &rows, right, &columns, &size, &query, whole, &info);
     int length = (int)size;
     double *work = malloc((size_t)length * sizeof(double));
     if (work != NULL) {
-        blas->dgesdd("S", &rows, &columns, copy, &rows, values, left, &rows, right, &columns, work, &length, whole,
+        lapack->dgesdd("S", &rows, &columns, copy, &rows, values, left, &rows, right, &columns, work, &length, whole,
                      &info);
         if (info == 0)
-            blas->dgemm("N", "N", &rows, &columns, &columns, &one, left, &rows, right, &columns, &zero, out, &rows);
+            lapack->dgemm("N", "N", &rows, &columns, &columns, &one, left, &rows, right, &columns, &zero, out, &rows);
     }
     int status = work == NULL ? -1 : info != 0;
     free(work);

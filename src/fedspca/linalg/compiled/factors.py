@@ -14,6 +14,8 @@ _WANTED: tuple[tuple[Any, str, str], ...] = (
     (cython_blas, "dsyrk", "cciiddiddi"),
     (cython_blas, "dgemm", "cciiiddididdi"),
     (cython_lapack, "dsyevr", "cccididdiididdiidiiii"),
+    (cython_lapack, "dsyevd", "ccididdiiii"),
+    (cython_lapack, "dgesdd", "ciididdididiii"),
 )
 _KINDS = {"char *": "c", "int *": "i"}
 

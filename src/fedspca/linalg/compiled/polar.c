@@ -15,9 +15,9 @@
 
 index_t polar_work(index_t r) { return 8 * r * r + 2 * r + eigen_work(r); }
 
-static void gram_matrix(const blas_t *blas, index_t d, index_t r, const double *x, double *gram) {
+static void gram_matrix(const Lapack *lapack, index_t d, index_t r, const double *x, double *gram) {
     if (r * r * d > 4000) {
-        product(blas, 'N', 'T', r, r, d, x, d, x, d, gram, r);
+        product(lapack, 'N', 'T', r, r, d, x, d, x, d, gram, r);
         return;
     }
     for (index_t i = 0; i < r; i++)
@@ -110,34 +110,34 @@ static int few_root(index_t r, const double *gram, double *root, double *work) {
 }
 
 /* The inverse root by eigenpairs. Returns 1 where the matrix counts as singular, or there was no convergence. */
-static int root_by_eigenpairs(const blas_t *blas, index_t r, const double *gram, double *root, double *vectors,
+static int root_by_eigenpairs(const Lapack *lapack, index_t r, const double *gram, double *root, double *vectors,
                               double *work) {
     double *values = work, *scaled = values + r, *rest = scaled + r * r;
     memcpy(vectors, gram, (size_t)(r * r) * sizeof(double));
-    if (eigenpairs(blas, r, vectors, values, rest)) return 1;
+    if (eigenpairs(lapack, r, vectors, values, rest)) return 1;
     if (!(values[0] - DEPENDENT * values[r - 1] > 0.0)) return 1;
     for (index_t j = 0; j < r; j++) values[j] = 1.0 / sqrt(values[j]);
     for (index_t i = 0; i < r; i++)
         for (index_t j = 0; j < r; j++) scaled[i * r + j] = vectors[i * r + j] * values[j];
-    product(blas, 'N', 'T', r, r, r, scaled, r, vectors, r, root, r);
+    product(lapack, 'N', 'T', r, r, r, scaled, r, vectors, r, root, r);
     return 0;
 }
 
 /* root = vectors * inner * vectors' */
-static void turned_back(const blas_t *blas, index_t r, const double *vectors, const double *inner, double *root,
+static void turned_back(const Lapack *lapack, index_t r, const double *vectors, const double *inner, double *root,
                         double *work) {
-    product(blas, 'N', 'N', r, r, r, vectors, r, inner, r, work, r);
-    product(blas, 'N', 'T', r, r, r, work, r, vectors, r, root, r);
+    product(lapack, 'N', 'N', r, r, r, vectors, r, inner, r, work, r);
+    product(lapack, 'N', 'T', r, r, r, work, r, vectors, r, root, r);
 }
 
 /* The inverse root from the eigenvectors V of an earlier matrix: B = V' G V is nearly diagonal, with roots s of its
    diagonal. The inverse root P of B solves P B P = I, and P + R / (s_i + s_j) is nearer to it for R = I - P B P. The
    result does not depend on V, up to rounding. Returns 1 where V is too far off. */
-static int root_by_corrections(const blas_t *blas, index_t r, const double *gram, double *root, const double *vectors,
+static int root_by_corrections(const Lapack *lapack, index_t r, const double *gram, double *root, const double *vectors,
                                double *work) {
     double *b = work, *p = b + r * r, *t = p + r * r, *left = t + r * r, *s = left + r * r;
-    product(blas, 'N', 'N', r, r, r, gram, r, vectors, r, t, r);
-    product(blas, 'T', 'N', r, r, r, vectors, r, t, r, b, r);
+    product(lapack, 'N', 'N', r, r, r, gram, r, vectors, r, t, r);
+    product(lapack, 'T', 'N', r, r, r, vectors, r, t, r, b, r);
     double least = b[0], most = b[0], off = 0.0;
     for (index_t i = 0; i < r; i++) {
         double entry = b[i * r + i];
@@ -158,8 +158,8 @@ static int root_by_corrections(const blas_t *blas, index_t r, const double *gram
     if (!(off <= TURNED)) return 1;
     double before = 0.0;
     for (int k = 0; k < CORRECTIONS; k++) {
-        product(blas, 'N', 'N', r, r, r, b, r, p, r, t, r);
-        product(blas, 'N', 'N', r, r, r, p, r, t, r, left, r);
+        product(lapack, 'N', 'N', r, r, r, b, r, p, r, t, r);
+        product(lapack, 'N', 'N', r, r, r, p, r, t, r, left, r);
         double error = 0.0;
         for (index_t i = 0; i < r; i++) {
             for (index_t j = 0; j <= i; j++) {
@@ -171,7 +171,7 @@ static int root_by_corrections(const blas_t *blas, index_t r, const double *gram
         }
         double rate = k ? error / before : (double)r * off;
         if (error * (rate < 1.0 ? rate : 1.0) <= ROUNDING) {
-            turned_back(blas, r, vectors, p, root, t);
+            turned_back(lapack, r, vectors, p, root, t);
             return 0;
         }
         if (k && rate > 0.5) return 1;
@@ -180,25 +180,25 @@ static int root_by_corrections(const blas_t *blas, index_t r, const double *gram
     return 1;
 }
 
-static int inverse_root(const blas_t *blas, index_t r, const double *gram, double *root, earlier_t *earlier,
+static int inverse_root(const Lapack *lapack, index_t r, const double *gram, double *root, earlier_t *earlier,
                         double *work) {
     if (r == 2) return pair_root(gram, root);
     if (r <= FEW && few_root(r, gram, root, work) == 0) return 0;
     double *vectors = work, *rest = work + r * r;
     if (earlier != NULL) {
         vectors = earlier->vectors;
-        if (!*earlier->fresh && root_by_corrections(blas, r, gram, root, vectors, rest) == 0) return 0;
+        if (!*earlier->fresh && root_by_corrections(lapack, r, gram, root, vectors, rest) == 0) return 0;
         *earlier->fresh = 1;
     }
-    if (root_by_eigenpairs(blas, r, gram, root, vectors, rest)) return 1;
+    if (root_by_eigenpairs(lapack, r, gram, root, vectors, rest)) return 1;
     if (earlier != NULL) *earlier->fresh = 0;
     return 0;
 }
 
 /* out = root x, where the columns are rows here. */
-static void turned_columns(const blas_t *blas, index_t d, index_t r, const double *root, const double *x, double *out) {
+static void turned_columns(const Lapack *lapack, index_t d, index_t r, const double *root, const double *x, double *out) {
     if (r * r * d > 4000) {
-        product(blas, 'N', 'N', r, d, r, root, r, x, d, out, d);
+        product(lapack, 'N', 'N', r, d, r, root, r, x, d, out, d);
         return;
     }
     for (index_t j = 0; j < r; j++) {
@@ -212,10 +212,10 @@ static void turned_columns(const blas_t *blas, index_t d, index_t r, const doubl
     }
 }
 
-int nearest(const blas_t *blas, index_t d, index_t r, const double *x, double *out, earlier_t *earlier, double *work) {
+int nearest(const Lapack *lapack, index_t d, index_t r, const double *x, double *out, earlier_t *earlier, double *work) {
     double *gram = work, *root = gram + r * r, *rest = root + r * r;
-    gram_matrix(blas, d, r, x, gram);
-    if (inverse_root(blas, r, gram, root, earlier, rest)) return nearest_by_svd(blas, d, r, x, out);
-    turned_columns(blas, d, r, root, x, out);
+    gram_matrix(lapack, d, r, x, gram);
+    if (inverse_root(lapack, r, gram, root, earlier, rest)) return nearest_by_svd(lapack, d, r, x, out);
+    turned_columns(lapack, d, r, root, x, out);
     return 0;
 }

@@ -21,7 +21,7 @@ typedef struct {
 } ranked_t;
 
 typedef struct {
-    const blas_t *blas;
+    const Lapack *lapack;
     const quadratic_t *q;
     index_t d, m, beside; /* how many columns each problem's column must be orthogonal to */
     const double *others; /* (m, beside, d) */
@@ -36,7 +36,7 @@ static void project(const power_t *p, index_t n, double *x) {
     for (index_t k = 0; k < p->m && p->beside; k++) {
         const double *others = p->others + k * p->beside * p->d;
         double *mine = x + k * n * p->d;
-        product(p->blas, 'N', 'T', n, p->beside, p->d, mine, p->d, others, p->d, p->overlap, p->beside);
+        product(p->lapack, 'N', 'T', n, p->beside, p->d, mine, p->d, others, p->d, p->overlap, p->beside);
         for (index_t i = 0; i < n; i++)
             for (index_t j = 0; j < p->beside; j++) {
                 double along = p->overlap[i * p->beside + j];
@@ -54,7 +54,7 @@ static void image_of(const power_t *p, index_t n, const double *x, double *image
         project(p, n, p->off);
         from = p->off;
     }
-    images(p->blas, p->q, p->m * n, from, image, p->seen);
+    images(p->lapack, p->q, p->m * n, from, image, p->seen);
     project(p, n, image);
 }
 
@@ -209,7 +209,7 @@ static index_t power_steps(const power_t *p, index_t n, index_t steps, double *x
 
 /* `starts` are e further unit columns (e, d), before those of the n features. x (m, n + e, d) and values (m, n + e)
    are where the columns go, best first. Returns how many there are for each problem; -1 without memory. */
-EXPORT int64_t fedspca_soft_power(const blas_t *blas, const quadratic_t *q, int64_t m, const double *lam, int64_t n,
+EXPORT int64_t fedspca_soft_power(const Lapack *lapack, const quadratic_t *q, int64_t m, const double *lam, int64_t n,
                                   const int64_t *features, int64_t beside, const double *others, int64_t e,
                                   const double *starts, int64_t steps, double *x, double *values) {
     index_t d = q->d, count = n + e, all = m * count, seen = q->dense ? 0 : all * q->m;
@@ -225,7 +225,7 @@ EXPORT int64_t fedspca_soft_power(const blas_t *blas, const quadratic_t *q, int6
     }
     double *image = memory, *spare = image + all * d, *off = spare + all * d, *work = off + all * d;
     double *thin = work + all * (3 * d + LARGEST + 1);
-    power_t p = {blas, q, d, m, beside, others, lam, off, thin, thin + seen, order, chosen};
+    power_t p = {lapack, q, d, m, beside, others, lam, off, thin, thin + seen, order, chosen};
     clusters(&p, n, features, x, image, work);
     if (e) { /* make room for the further starts in front of each problem's columns */
         for (index_t k = m - 1; k >= 0; k--)

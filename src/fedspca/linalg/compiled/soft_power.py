@@ -5,7 +5,8 @@ import ctypes
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.compiled.blas import Handed, blas
+from fedspca.linalg.compiled.blas import Handed
+from fedspca.linalg.compiled.factors import lapack
 from fedspca.linalg.compiled.library import checked
 from fedspca.linalg.quadratic import Quadratic
 
@@ -42,7 +43,7 @@ def soft_power(
     x, values = np.empty(m * (n + e) * d), np.empty(m * (n + e))
     left = checked(
         call(
-            blas(),
+            lapack(),
             handed.address,
             m,
             lam.ctypes.data,

@@ -17,7 +17,7 @@
 #define ORIGIN 1e-300
 
 typedef struct {
-    const blas_t *blas;
+    const Lapack *lapack;
     const quadratic_t *q;
     index_t d, r;
     const double *lam, *linear;                          /* linear may be NULL */
@@ -51,7 +51,7 @@ static double *reserve(admm_t *s, index_t n, index_t more) {
 
 static void gradients(const admm_t *s, index_t n, const double *w, double *gradient) {
     index_t size = n * s->d * s->r;
-    images(s->blas, s->q, n * s->r, w, gradient, s->seen);
+    images(s->lapack, s->q, n * s->r, w, gradient, s->seen);
     if (s->linear != NULL)
         for (index_t i = 0; i < size; i++) gradient[i] += s->linear[i];
     for (index_t i = 0; i < size; i++) gradient[i] *= 2.0;
@@ -72,7 +72,7 @@ static double objective(const admm_t *s, const double *w, const double *gradient
 static int lowest(const admm_t *s, index_t n, double *values, double *at, double *slope) {
     index_t size = s->d * s->r;
     for (index_t i = 0; i < n; i++) {
-        int status = nearest(s->blas, s->d, s->r, s->z + i * size, at + i * size, NULL, s->polar);
+        int status = nearest(s->lapack, s->d, s->r, s->z + i * size, at + i * size, NULL, s->polar);
         if (status) return status;
     }
     gradients(s, n, at, slope);
@@ -111,7 +111,7 @@ static int step(const admm_t *s, index_t start, double relaxed) {
     for (index_t j = 0; j < r; j++)
         for (index_t i = j * d; i < (j + 1) * d; i++) s->x[i] = gradient[i] + (z[i] - dual[i]) * rho[j];
     earlier_t earlier = {s->vectors + start * r * r, s->fresh + start};
-    int status = nearest(s->blas, d, r, s->x, w, &earlier, s->polar);
+    int status = nearest(s->lapack, d, r, s->x, w, &earlier, s->polar);
     if (status) return status;
     double kept = 1.0 - relaxed;
     for (index_t j = 0; j < r; j++) {
@@ -131,7 +131,7 @@ static void first_dual(const admm_t *s, index_t start, const double *multiplier)
     index_t d = s->d, r = s->r, at = start * d * r;
     const double *w = s->w + at, *gradient = s->gradient + at;
     double *dual = s->dual + at;
-    product(s->blas, 'N', 'N', r, d, r, multiplier, r, w, d, s->x, d);
+    product(s->lapack, 'N', 'N', r, d, r, multiplier, r, w, d, s->x, d);
     for (index_t j = 0; j < r; j++) {
         double lam = s->lam[j];
         for (index_t i = j * d; i < (j + 1) * d; i++) {
@@ -148,7 +148,7 @@ static void multiplier_of(const admm_t *s, index_t start, double *multiplier) {
     for (index_t j = 0; j < r; j++)
         for (index_t i = j * d; i < (j + 1) * d; i++)
             s->x[i] = s->gradient[at + i] - s->dual[at + i] * s->rho[start * r + j];
-    product(s->blas, 'N', 'T', r, r, d, s->w + at, d, s->x, d, multiplier, r);
+    product(s->lapack, 'N', 'T', r, r, d, s->w + at, d, s->x, d, multiplier, r);
     for (index_t i = 0; i < r; i++)
         for (index_t j = 0; j < i; j++) {
             double entry = 0.5 * (multiplier[i * r + j] + multiplier[j * r + i]);
@@ -248,11 +248,11 @@ static int run(admm_t *s, race_t *race) {
 /* w (n, r, d) holds the starts, and in the end the points that are left, z likewise; `given` are the multipliers of
    the starts (n, r, r), or NULL. Cuts are in the order of their steps. Returns how many are left; -1 without memory,
    -2 where LAPACK did not converge. */
-EXPORT int64_t fedspca_split(const blas_t *blas, const quadratic_t *q, int64_t n, int64_t r, const double *lam,
+EXPORT int64_t fedspca_split(const Lapack *lapack, const quadratic_t *q, int64_t n, int64_t r, const double *lam,
                              double *w, double *z, const double *given, int64_t steps, double tol, int64_t cuts,
                              const int64_t *when, const int64_t *keep, double aim, double *values, int64_t *start,
                              double *multipliers) {
-    admm_t s = {.blas = blas, .q = q, .d = q->d, .r = r, .lam = lam, .w = w, .z = z};
+    admm_t s = {.lapack = lapack, .q = q, .d = q->d, .r = r, .lam = lam, .w = w, .z = z};
     index_t size = n * s.d * r;
     double *memory = reserve(&s, n, 3 * size);
     char *marked = malloc((size_t)n);
@@ -283,7 +283,7 @@ EXPORT int64_t fedspca_split(const blas_t *blas, const quadratic_t *q, int64_t n
 static double distance(const admm_t *s, double *multiplier, double *fitted) {
     index_t size = s->d * s->r;
     multiplier_of(s, 0, multiplier);
-    product(s->blas, 'N', 'N', s->r, s->d, s->r, multiplier, s->r, s->w, s->d, fitted, s->d);
+    product(s->lapack, 'N', 'N', s->r, s->d, s->r, multiplier, s->r, s->w, s->d, fitted, s->d);
     for (index_t i = 0; i < size; i++) fitted[i] = s->x[i] - fitted[i];
     double scale = dot(size, s->gradient, s->gradient);
     double left = sqrt(dot(size, fitted, fitted) / (scale != 0.0 ? scale : 1.0)), apart = farthest(size, s->w, s->z);
@@ -315,10 +315,10 @@ static int settle(admm_t *s, index_t steps, double tol, double *multiplier, doub
 
 /* w (r, d) holds the start, and in the end the orthonormal point, z the sparse one. `linear` and `given`, the
    multiplier of the start, may be NULL. Returns whether the steps settled; -1 and -2 as above. */
-EXPORT int64_t fedspca_settle(const blas_t *blas, const quadratic_t *q, int64_t r, const double *lam, double *w,
+EXPORT int64_t fedspca_settle(const Lapack *lapack, const quadratic_t *q, int64_t r, const double *lam, double *w,
                               double *z, const double *linear, const double *given, int64_t steps, double tol,
                               double *multiplier) {
-    admm_t s = {.blas = blas, .q = q, .d = q->d, .r = r, .lam = lam, .linear = linear, .w = w, .z = z};
+    admm_t s = {.lapack = lapack, .q = q, .d = q->d, .r = r, .lam = lam, .linear = linear, .w = w, .z = z};
     index_t size = s.d * r;
     double *memory = reserve(&s, 1, size);
     if (memory == NULL) return -1;
@@ -335,10 +335,10 @@ EXPORT int64_t fedspca_settle(const blas_t *blas, const quadratic_t *q, int64_t 
 }
 
 /* The orthonormal matrix nearest to each of n: x and out are (n, r, d). */
-EXPORT int64_t fedspca_nearest(const blas_t *blas, int64_t n, int64_t d, int64_t r, const double *x, double *out) {
+EXPORT int64_t fedspca_nearest(const Lapack *lapack, int64_t n, int64_t d, int64_t r, const double *x, double *out) {
     double *work = malloc((size_t)polar_work(r) * sizeof(double));
     int status = work == NULL ? -1 : 0;
-    for (index_t i = 0; i < n && !status; i++) status = nearest(blas, d, r, x + i * d * r, out + i * d * r, NULL, work);
+    for (index_t i = 0; i < n && !status; i++) status = nearest(lapack, d, r, x + i * d * r, out + i * d * r, NULL, work);
     free(work);
     return status > 0 ? -2 : status;
 }

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.compiled.blas import Handed, blas
+from fedspca.linalg.compiled.blas import Handed
+from fedspca.linalg.compiled.factors import lapack
 from fedspca.linalg.compiled.library import checked
 from fedspca.linalg.quadratic import Quadratic
 
@@ -75,7 +76,7 @@ def split(
     values, start, found = np.empty(n), np.empty(n, dtype=np.int64), np.empty((n, r, r))
     left = _converged(
         _declared(library).fedspca_split(
-            blas(),
+            lapack(),
             handed.address,
             n,
             r,
@@ -121,7 +122,7 @@ def settle(
         raise ValueError(f"A multiplier must be {r} x {r}, not {given.shape}.")
     settled = _converged(
         _declared(library).fedspca_settle(
-            blas(),
+            lapack(),
             handed.address,
             r,
             lam.ctypes.data,
@@ -142,5 +143,5 @@ def orthonormal(library: ctypes.CDLL, x: Array) -> Array:
     n, d, r = x.shape
     x = _along(x)
     out = np.empty_like(x)
-    _converged(_declared(library).fedspca_nearest(blas(), n, d, r, x.ctypes.data, out.ctypes.data))
+    _converged(_declared(library).fedspca_nearest(lapack(), n, d, r, x.ctypes.data, out.ctypes.data))
     return np.ascontiguousarray(np.swapaxes(out, 1, 2))

@@ -144,14 +144,20 @@ static void assemble(Normal *normal) {
     }
 }
 
+void normal_of(Normal *normal, double damping) {
+    index_t r = normal->r;
+    double largest = list_pairs(normal), sum = 0.0;
+    assemble(normal);
+    for (index_t i = 0; i < r * r; i++) sum += normal->inner[i * r + i % r];
+    double ridge = RIDGE * largest + damping * 2.0 * sum / (double)(r * r);
+    for (index_t p = 0; p < normal->pairs; p++)
+        normal->matrix[p * normal->pairs + p] += ridge * (normal->first[p] == normal->second[p] ? 2.0 : 1.0);
+    positive_factor(normal->lapack, normal->pairs, normal->matrix, normal->factor);
+}
+
 void normal_at(Normal *normal, const Support *t, const double *v) {
     inner_products(t, v, normal->inner);
-    double largest = list_pairs(normal);
-    assemble(normal);
-    for (index_t p = 0; p < normal->pairs; p++)
-        normal->matrix[p * normal->pairs + p] +=
-            RIDGE * largest * (normal->first[p] == normal->second[p] ? 2.0 : 1.0);
-    positive_factor(normal->lapack, normal->pairs, normal->matrix, normal->factor);
+    normal_of(normal, 0.0);
 }
 
 void normal_solve(const Normal *normal, const double *rhs, double *l) {

@@ -50,6 +50,9 @@ void normal_in(Normal *normal, const Lapack *lapack, index_t r, index_t *integer
 /* Set the equations up at a point and factorise them. */
 void normal_at(Normal *normal, const Support *t, const double *v);
 
+/* The same from the inner products, which may be weighted; `damping` is a share of the mean diagonal, added to it. */
+void normal_of(Normal *normal, double damping);
+
 /* The symmetric L (r x r) with w' (mask * (w L)) + its transpose = rhs. */
 void normal_solve(const Normal *normal, const double *rhs, double *l);
 
