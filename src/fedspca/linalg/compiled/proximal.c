@@ -193,6 +193,7 @@ static int descend(Solver *s, const double *z, double *value, double slack) {
     support_of(t, s->flat);
     for (index_t e = 0; e < t->m; e++) s->entries[e] = s->flat[t->row[e] * r + t->column[e]];
     if (!retract(t, s->entries, 1e-13, RETRACTIONS, &s->normal, s->work)) return 0;
+    support_without_zeros(t, s->entries);
     memset(s->trial, 0, (size_t)(n * r) * sizeof(double));
     for (index_t e = 0; e < t->m; e++) s->trial[t->column[e] * n + t->row[e]] = s->entries[e];
     double reached = value_at(s, s->trial, s->image);

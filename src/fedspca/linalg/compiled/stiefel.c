@@ -9,6 +9,7 @@ static const double RIDGE = 1e-14;  /* disjoint supports make a constraint vacuo
 static const double UNSEEN = 1e-15; /* share of the largest diagonal entry below which a constraint counts as vacuous */
 static const double CHORD = 0.05;   /* a step that leaves less of the excess lets the next one reuse its factor */
 static const double HALTING = 0.5;  /* a step that leaves more of the excess failed */
+static const double ROUNDED = 1e-15; /* an entry this small is zero */
 enum { PATIENCE = 2 };              /* more failures in a row end a retraction */
 
 index_t support_room(index_t n, index_t r, index_t m) { return 3 * m + n + r + 2; }
@@ -60,6 +61,25 @@ void support_within(Support *t, const Support *of, const double *v, double *u) {
             }
     }
     t->first[t->r] = t->m;
+    list_rows(t);
+}
+
+void support_without_zeros(Support *t, double *v) {
+    index_t count = 0, from = 0;
+    for (index_t e = 0; e < t->m; e++) count += fabs(v[e]) > ROUNDED;
+    if (count == t->m) return;
+    count = 0;
+    for (index_t j = 0; j < t->r; j++) {
+        index_t to = t->first[j + 1];
+        for (; from < to; from++)
+            if (fabs(v[from]) > ROUNDED) {
+                t->row[count] = t->row[from];
+                t->column[count] = j;
+                v[count++] = v[from];
+            }
+        t->first[j + 1] = count;
+    }
+    t->m = count;
     list_rows(t);
 }
 

@@ -29,6 +29,10 @@ void support_of(Support *t, const double *dense);
 /* `t` gets the places of `of` where v is not zero, and u the entries there. */
 void support_within(Support *t, const Support *of, const double *v, double *u);
 
+/* Drops the places where v is zero up to rounding, and these entries of v. Two columns that share one row cannot both
+   keep it: a retraction leaves a zero there, and the equation of such a pair is vacuous. */
+void support_without_zeros(Support *t, double *v);
+
 /* The linear equations for the symmetric multiplier of the constraints w' w = I. */
 typedef struct {
     const Lapack *lapack;

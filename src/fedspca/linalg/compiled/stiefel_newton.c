@@ -257,6 +257,7 @@ static double backtrack(Newton *at, double *value, double slack, int keep_signs)
         }
         support_within(&at->trial, t, z, at->z);
         if (!retract(&at->trial, at->z, 1e-13, 24, &at->normal, at->work)) continue;
+        support_without_zeros(&at->trial, at->z);
         int fewer = at->trial.m < t->m;
         if (fewer) gather_blocks(at->p, &at->trial, at->blocks);
         multiply(&at->trial, at->blocks, at->z, at->image);
