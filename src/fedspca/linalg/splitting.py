@@ -189,11 +189,14 @@ def _multiplier(w: Array, slope: Array) -> Array:
 
 
 def _distance(w: Array, z: Array, gradient: Array, subgradient: Array) -> float:
-    """How far from a stationary point: how far w and z differ, and ``gradient - subgradient`` from ``w L``."""
+    """How far from a stationary point: how far w and z differ, and ``gradient - subgradient`` from ``w L``.
+
+    Both are relative to the norms: a single entry that is slow to leave zero does not count for more than it changes.
+    """
     slope = gradient - subgradient
     left = slope - w @ _multiplier(w, slope)
-    size = float(np.vdot(gradient, gradient)) or 1.0
-    return max(float(np.abs(w - z).max()), float(np.sqrt(np.vdot(left, left) / size)))
+    size, apart = float(np.vdot(gradient, gradient)) or 1.0, w - z
+    return float(np.sqrt(max(np.vdot(apart, apart) / w.shape[1], np.vdot(left, left) / size)))
 
 
 def _needed(before: float, now: float, tol: float) -> float:

@@ -279,15 +279,16 @@ EXPORT int64_t fedspca_split(const Lapack *lapack, const quadratic_t *q, int64_t
     return failed ? -2 : race.n;
 }
 
-/* How far from a stationary point: how far w and z differ, and gradient - subgradient from w L. */
+/* How far from a stationary point: how far w and z differ, and gradient - subgradient from w L; both relative. */
 static double distance(const admm_t *s, double *multiplier, double *fitted) {
     index_t size = s->d * s->r;
     multiplier_of(s, 0, multiplier);
     product(s->lapack, 'N', 'N', s->r, s->d, s->r, multiplier, s->r, s->w, s->d, fitted, s->d);
     for (index_t i = 0; i < size; i++) fitted[i] = s->x[i] - fitted[i];
-    double scale = dot(size, s->gradient, s->gradient);
-    double left = sqrt(dot(size, fitted, fitted) / (scale != 0.0 ? scale : 1.0)), apart = farthest(size, s->w, s->z);
-    return left > apart ? left : apart;
+    double scale = dot(size, s->gradient, s->gradient), left = dot(size, fitted, fitted) / (scale != 0.0 ? scale : 1.0);
+    for (index_t i = 0; i < size; i++) fitted[i] = s->w[i] - s->z[i];
+    double apart = dot(size, fitted, fitted) / (double)s->r;
+    return sqrt(left > apart ? left : apart);
 }
 
 /* How many more steps it takes from `now` to `tol`, if it took PATIENCE from `before` to `now`. */

@@ -190,6 +190,10 @@ class PenalisedTuning:
     most, least : int
         The most features that a search considers, or ``least`` per component, if that is more. The point that it finds
         is then solved over all features.
+    enlarged : int
+        Times that features are added to those of a search, at most, before the point is taken as it is.
+    nearly : float
+        A feature whose gradient falls short of lam by less than this share of it is added too.
     likely : float
         A feature is likely to enter if its gradient exceeds this share of lam.
     entering : float
@@ -241,6 +245,8 @@ class PenalisedTuning:
     rows: int = 100
     most: int = 400
     least: int = 12
+    enlarged: int = 6
+    nearly: float = 0.1
     likely: float = 0.7
     entering: float = 0.8
     settled: float = 1e-4
