@@ -23,7 +23,7 @@ def _declare(library: ctypes.CDLL) -> None:
     library.fedspca_split.argtypes = [
         *(_AT, _AT, _WHOLE, _WHOLE, _AT, _AT, _AT, _AT, _WHOLE, _REAL, _WHOLE, _AT, _AT, _REAL, _AT, _AT, _AT)
     ]
-    library.fedspca_settle.argtypes = [_AT, _AT, _WHOLE, _AT, _AT, _AT, _AT, _AT, _WHOLE, _REAL, _AT]
+    library.fedspca_settle.argtypes = [_AT, _AT, _WHOLE, _AT, _AT, _AT, _AT, _AT, _AT, _WHOLE, _REAL, _AT]
     library.fedspca_nearest.argtypes = [_AT, _WHOLE, _WHOLE, _WHOLE, _AT, _AT]
 
 
@@ -109,6 +109,7 @@ def settle(
     tol: float,
     linear: Array | None,
     multiplier: Array | None,
+    single: NDArray[np.float32] | None,
 ) -> tuple[Array, Array, Array, bool]:
     """``w``, ``z``, the multiplier, and whether the steps have settled."""
     d, r = start.shape
@@ -120,6 +121,9 @@ def settle(
     given = None if multiplier is None else np.ascontiguousarray(multiplier, dtype=np.float64)
     if given is not None and given.shape != (r, r):
         raise ValueError(f"A multiplier must be {r} x {r}, not {given.shape}.")
+    if single is not None and (single.shape != (d, d) or single.dtype != np.float32):
+        raise ValueError(f"The matrix in single precision must be {d} x {d}, not {single.shape}.")
+    single = None if single is None else np.ascontiguousarray(single)
     settled = _converged(
         _declared(library).fedspca_settle(
             lapack(),
@@ -130,6 +134,7 @@ def settle(
             z.ctypes.data,
             None if extra is None else extra.ctypes.data,
             None if given is None else given.ctypes.data,
+            None if single is None else single.ctypes.data,
             steps,
             tol,
             found.ctypes.data,

@@ -90,7 +90,9 @@ class Penalised:
         rows = self._likely(2.0 * (quadratic @ basis), most=max(self.tuning.most, self.tuning.least * basis.shape[1]))
         # S is searched once, a model several times for r > 2: so the search is then not reduced for many features
         wide = self.tuning.wide if basis.shape[1] <= 2 else len(basis)
-        tuning = replace(self.tuning, deadline=deadline, wide=wide)
+        # of many features only some are searched: a good start for the steps over all of them is enough
+        hurried = len(rows) < len(basis) and basis.shape[1] > self.tuning.some
+        tuning = replace(self.tuning, deadline=deadline, wide=wide, hurried=hurried)
         part, inside = quadratic, basis
         if len(rows) < len(basis):
             part, inside = quadratic.rows(rows), self._inside(basis, rows)
