@@ -14,7 +14,7 @@
 #define ADAPTED 200
 #define RELAXED 1.6
 #define SETTLING 1.8
-#define COARSE 1e-4 /* single precision is enough down to this distance from a stationary point */
+#define COARSE 3e-6 /* single precision is enough down to this distance from a stationary point */
 #define ORIGIN 1e-300
 
 typedef struct {
@@ -58,7 +58,8 @@ static void coarse_images(const admm_t *s, const double *w, double *out) {
     int rows = (int)s->d, columns = (int)s->r;
     float one = 1.0f, zero = 0.0f;
     for (index_t i = 0; i < size; i++) s->from[i] = (float)w[i];
-    s->lapack->sgemm("N", "N", &rows, &columns, &rows, &one, (float *)s->single, &rows, s->from, &rows, &zero, s->to,
+    /* the transpose is the same matrix, and OpenBLAS is twice as fast with it */
+    s->lapack->sgemm("T", "N", &rows, &columns, &rows, &one, (float *)s->single, &rows, s->from, &rows, &zero, s->to,
                      &rows);
     for (index_t i = 0; i < size; i++) out[i] = (double)s->to[i] + s->q->shift * w[i];
 }

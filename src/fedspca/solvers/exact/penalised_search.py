@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 # ADMM converges slowly: it ends a little before the residual asked for, which is a tenth of that of the certificate
-SETTLED, ACCEPTED = 4.0, 9.0
+SETTLED, ACCEPTED = 6.0, 9.0
 _ORIGIN = 1e-300
 _ALIKE = 1e-5  # relative: rough points whose objectives differ by less count as one
 

@@ -220,7 +220,7 @@ class PenalisedTuning:
     settling: int = 1500
     crowd: tuple[tuple[int, int], ...] = ((16, 24), (32, 8))
     late_crowd: tuple[tuple[int, int], ...] = ((16, 32), (32, 16), (60, 2))
-    last_crowd: tuple[tuple[int, int], ...] = ((16, 6), (32, 3), (60, 1))
+    last_crowd: tuple[tuple[int, int], ...] = ((8, 4), (24, 2), (60, 1))
     few: int = 3
     solved: int = 4
     rough: float = 1e-2
@@ -273,8 +273,10 @@ class PenalisedTuning:
 
     def in_a_hurry(self) -> Self:
         """The same where every step of ADMM takes long: fewer starts, and fewer steps before they are ranked."""
-        steps = min(self.split_steps, self.soon)
-        return replace(self, turns=0, paths=0, crowd=self.last_crowd, split_steps=steps, hurried=True)
+        steps, settling = min(self.split_steps, self.soon), min(self.settling, self.until)
+        return replace(
+            self, turns=0, paths=0, crowd=self.last_crowd, split_steps=steps, settling=settling, hurried=True
+        )
 
     def plainest(self) -> Self:
         """The same where little can be gained: only the plainest starts, and the best of them is solved."""
