@@ -18,6 +18,7 @@ from fedspca.linalg.cardinality.polish import (
 )
 from fedspca.linalg.cardinality.selection import TIE, distinct, heaviest
 from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.compiled import columns
 from fedspca.linalg.sparse_stiefel import retract
 from fedspca.linalg.stiefel import orthonormality_error
 
@@ -80,6 +81,10 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
 
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
+    if columns.suits(k, orthogonal):
+        found = columns.searched(s, k, orthogonal, tuning, dense)
+        if found is not None:
+            return Fit(*found)
     quick = tuning.quick()
     points = swept(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
     if tuning.handovers:
@@ -164,8 +169,9 @@ def _pooled(s: Array, k: Counts, cut: list[Index], tuning: Tuning, single: Colum
     points = in_order(s, found, orthogonal=False)
     for _ in k[1:]:
         beside = Beside(s, bases(points.w), orthogonal=False)
-        gains, _ = beside.refit(np.tile(pool, (n, 1)), np.repeat(beside.owners, n))
-        found.append(pool[np.argmax(gains.reshape(n, n), axis=1)])
+        gains = beside.refit(np.tile(pool, (n, 1)), np.repeat(beside.owners, n))[0].reshape(n, n)
+        top = gains.max(axis=1, keepdims=True)
+        found.append(pool[np.argmax(gains >= top - TIE * np.abs(top), axis=1)])
         points = in_order(s, found, orthogonal=False)
     return points.best(tuning.points)
 

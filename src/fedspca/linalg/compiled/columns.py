@@ -1,0 +1,99 @@
+"""The search for all columns of a known S, in C: the twin of ``cardinality.joint`` and of what it calls."""
+
+import ctypes
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.compiled.library import checked, library
+
+Array = NDArray[np.float64]
+
+_COLUMNS = 64  # the most columns; C keeps lists of them on its stack
+_TOGETHER = 48  # orthogonal columns with more non-zeros in all are refitted by the sparse Newton steps of polish.py
+_FIRST, _SWEEPS, _MOVES = 1, 2, 4  # stages of a search
+_INT, _DOUBLE, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+_SEARCH = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _DOUBLE, _INT, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS)
+
+
+def suits(k: Sequence[int], orthogonal: bool) -> bool:
+    """Whether C can search: there is a library, and the problem is of a size for which it was written."""
+    return library() is not None and len(k) <= _COLUMNS and not (orthogonal and sum(k) > _TOGETHER)
+
+
+def searched(
+    s: Array, k: Sequence[int], orthogonal: bool, tuning: Tuning, dense: Sequence[Array]
+) -> tuple[Array, float] | None:
+    """The best loadings found, and their variance; None where numpy has to search.
+
+    Time is looked at between stages only: each takes milliseconds.
+    """
+    call = _Search(s, k, orthogonal, tuning, dense)
+    if math.isinf(tuning.deadline):
+        return call.best() if call.run(_FIRST | _SWEEPS | _MOVES) else None
+    if not call.run(_FIRST):
+        return None
+    for stage in (_SWEEPS, _MOVES):
+        if not tuning.late:
+            call.run(stage)
+    return call.best()
+
+
+class _Search:
+    """The arguments of one search, and its points: loadings (m, r, d) and variances (m,), best first."""
+
+    def __init__(self, s: Array, k: Sequence[int], orthogonal: bool, tuning: Tuning, dense: Sequence[Array]) -> None:
+        d, r = len(s), len(k)
+        self.s = np.ascontiguousarray(s, dtype=np.float64)
+        self.k = np.array(k, dtype=np.int64)
+        self.numbers = np.array(_numbers(tuning), dtype=np.int64)
+        self.given = np.array([w.T for w in dense], dtype=np.float64).reshape(-1, r, d)
+        self.w, self.variances, self.n = np.empty((tuning.finalists, r, d)), np.empty(tuning.finalists), 0
+        if self.s.shape != (d, d) or not 1 <= int(self.k.min()) <= int(self.k.max()) <= d:
+            raise ValueError(f"S of shape {self.s.shape} has no columns of {list(k)} features.")
+        self.orthogonal, self.near = int(orthogonal), tuning.near
+
+    def run(self, stages: int) -> int:
+        loaded = library()
+        if loaded is None:
+            return 0
+        search = loaded.fedspca_columns
+        search.argtypes, search.restype = _SEARCH, _INT
+        arrays = self.s, self.k, self.numbers, self.given, self.w, self.variances
+        s, k, numbers, given, w, variances = (array.ctypes.data for array in arrays)
+        d, r, n_given = len(self.s), len(self.k), len(self.given)
+        status = search(
+            d, r, s, k, self.orthogonal, numbers, self.near, n_given, given, stages, self.n, w, variances
+        )
+        self.n = checked(status)
+        return self.n
+
+    def best(self) -> tuple[Array, float]:
+        return np.ascontiguousarray(self.w[0].T), float(self.variances[0])
+
+
+def _numbers(tuning: Tuning) -> tuple[int, ...]:
+    """The numbers of a tuning in the order of ``Effort`` in ``columns.h``."""
+    return (
+        tuning.small,
+        tuning.first_wave,
+        tuning.starts,
+        tuning.short,
+        tuning.power_steps,
+        tuning.refits,
+        tuning.climbs,
+        tuning.swaps,
+        tuning.steps,
+        tuning.beam,
+        tuning.points,
+        tuning.branches,
+        tuning.pool,
+        tuning.sweeps,
+        tuning.finalists,
+        tuning.pairs,
+        int(tuning.handovers),
+        tuning.few,
+    )
