@@ -52,12 +52,13 @@ typedef struct {
     double gain;
 } Swap;
 
-/* Constraints and blocks of all columns that are refitted together: n entries, p pairs of columns. */
+/* The c columns that are refitted together: n entries, p pairs of columns that share features. */
 typedef struct {
-    index_t n, p;
-    index_t *features, *columns;
-    double *gradient, *jacobian, *normal, *error, *multiplier, *reflectors, *scales, *tangent, *curvature,
-        *half, *reduced, *values, *work, *along, *step, *x, *trial, *w;
+    index_t n, c, p;
+    index_t *features, *where;               /* n; n x c: the entry of the same feature in a column, or -1 */
+    index_t *column, *start, *first, *second; /* of the columns, and of the pairs */
+    double *blocks, *jacobian, *normal, *error, *multiplier, *reflectors, *scales, *tangent, *half, *reduced, *gradient,
+        *slope, *values, *work, *along, *step, *x, *trial;
 } Frame;
 
 typedef struct {
@@ -79,6 +80,20 @@ typedef struct {
     Columns found, ended, merged, kept, given_up, one;
     Points first, second, third, scratch;
 } Search;
+
+/* In four sums, which do not wait for each other. */
+static inline double dot(index_t n, const double *a, const double *b) {
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+    index_t i = 0;
+    for (; i + 3 < n; i += 4) {
+        s0 += a[i] * b[i];
+        s1 += a[i + 1] * b[i + 1];
+        s2 += a[i + 2] * b[i + 2];
+        s3 += a[i + 3] * b[i + 3];
+    }
+    for (; i < n; i++) s0 += a[i] * b[i];
+    return (s0 + s1) + (s2 + s3);
+}
 
 /* columns_select.c */
 typedef int (*before_t)(const void *context, index_t a, index_t b);

@@ -15,12 +15,6 @@
 #define POWERS 8 /* squarings, at most: the 256th power, as in small.py */
 #define SCALED 3 /* after this many more than one, the power is scaled */
 
-static double dot(index_t n, const double *a, const double *b) {
-    double sum = 0.0;
-    for (index_t i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
-}
-
 /* The orthonormal basis of q columns, as rows of `basis`; returns its rank. */
 static index_t orthonormalised(Search *search, index_t q, const double *const *columns, double *basis) {
     index_t d = search->d, rank = 0;

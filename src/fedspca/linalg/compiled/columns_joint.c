@@ -58,18 +58,23 @@ static void lay_out_frame(Memory *memory, Search *search) {
     Frame *frame = &search->frame;
     index_t n = 0, p = search->r * (search->r + 1) / 2;
     for (index_t j = 0; j < search->r; j++) n += search->k[j];
+    index_t c = search->r;
     frame->features = take_indices(memory, n);
-    frame->columns = take_indices(memory, n);
-    double **vectors[] = {&frame->gradient, &frame->scales, &frame->values, &frame->work,
-                          &frame->along,    &frame->step,   &frame->x,      &frame->trial};
+    frame->where = take_indices(memory, n * c);
+    frame->column = take_indices(memory, c);
+    frame->start = take_indices(memory, c + 1);
+    frame->first = take_indices(memory, p);
+    frame->second = take_indices(memory, p);
+    double **vectors[] = {&frame->gradient, &frame->scales, &frame->values, &frame->work, &frame->along,
+                          &frame->slope,    &frame->step,   &frame->x,      &frame->trial};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) *vectors[i] = take_doubles(memory, n);
-    double **squares[] = {&frame->reflectors, &frame->tangent, &frame->curvature, &frame->half, &frame->reduced};
+    double **squares[] = {&frame->reflectors, &frame->tangent, &frame->half, &frame->reduced};
     for (size_t i = 0; i < sizeof squares / sizeof *squares; i++) *squares[i] = take_doubles(memory, n * n);
+    frame->blocks = take_doubles(memory, n * search->most);
     frame->jacobian = take_doubles(memory, p * n);
     frame->normal = take_doubles(memory, p * p);
     frame->error = take_doubles(memory, p);
     frame->multiplier = take_doubles(memory, p);
-    frame->w = take_doubles(memory, search->r * search->d);
 }
 
 /* How many points are kept at a time. */

@@ -180,7 +180,8 @@ static double in_turn(Search *search, double *w, double variance, const index_t 
 /* Orthogonal columns refitted together, from those nearest to some others where there are any. */
 static double joint(Search *search, const double *near, double *w, double variance, const index_t *const *supports) {
     double *start = search->joined;
-    if (!nearest(search, near, supports, start)) memcpy(start, w, bytes_of(search));
+    memcpy(start, w, bytes_of(search));
+    nearest(search, near, supports, start);
     double after = refitted(search, start, supports, STEPS);
     if (!(after > variance)) return variance;
     memcpy(w, start, bytes_of(search));

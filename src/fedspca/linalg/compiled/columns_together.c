@@ -1,5 +1,6 @@
 /* Twin of together.py: all columns of orthonormal loadings refitted together, on fixed supports that may overlap.
-   The Newton step is computed in a basis of the tangent space, whose dimension is less than half of the entries. */
+   Columns that share no feature with another are the best on their supports already, and stay as they are. The Newton
+   step is computed in a basis of the tangent space, whose dimension is less than half of the entries. */
 #include <math.h>
 #include <string.h>
 
@@ -13,125 +14,176 @@
 enum { RETRACTIONS = 12, LENGTHS = 3 };
 static const double lengths[LENGTHS] = {1.0, 0.3, 0.09};
 
-static double dot(index_t n, const double *a, const double *b) {
-    double sum = 0.0;
-    for (index_t i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
+static int share_a_feature(index_t m, const index_t *a, index_t n, const index_t *b) {
+    for (index_t i = 0, j = 0; i < m && j < n;) {
+        if (a[i] == b[j]) return 1;
+        if (a[i] < b[j]) i++;
+        else j++;
+    }
+    return 0;
 }
 
-/* Where the entries are, column by column. */
+/* The columns that share features, their entries one after the other, and the pairs of columns that do. */
 static void frame_on(Search *search, const index_t *const *supports) {
     Frame *frame = &search->frame;
-    frame->n = 0;
-    frame->p = search->r * (search->r + 1) / 2;
-    for (index_t j = 0; j < search->r; j++)
-        for (index_t i = 0; i < search->k[j]; i++) {
-            frame->features[frame->n] = supports[j][i];
-            frame->columns[frame->n++] = j;
+    const index_t *k = search->k;
+    frame->n = frame->c = frame->p = 0;
+    for (index_t j = 0; j < search->r; j++) {
+        int shares = 0;
+        for (index_t i = 0; i < search->r && !shares; i++)
+            shares = i != j && share_a_feature(k[i], supports[i], k[j], supports[j]);
+        if (!shares) continue;
+        frame->start[frame->c] = frame->n;
+        frame->column[frame->c++] = j;
+        for (index_t i = 0; i < k[j]; i++) frame->features[frame->n++] = supports[j][i];
+    }
+    frame->start[frame->c] = frame->n;
+    for (index_t p = 0; p < frame->c; p++)
+        for (index_t q = p; q < frame->c; q++) {
+            index_t i = frame->column[p], j = frame->column[q];
+            if (p != q && !share_a_feature(k[i], supports[i], k[j], supports[j])) continue;
+            frame->first[frame->p] = p;
+            frame->second[frame->p++] = q;
         }
+    for (index_t e = 0; e < frame->n; e++)
+        for (index_t q = 0; q < frame->c; q++) {
+            index_t at = frame->start[q];
+            while (at < frame->start[q + 1] && frame->features[at] != frame->features[e]) at++;
+            frame->where[e * frame->c + q] = at < frame->start[q + 1] ? at : -1;
+        }
+    double *block = frame->blocks;
+    for (index_t q = 0; q < frame->c; q++)
+        for (index_t a = frame->start[q]; a < frame->start[q + 1]; a++)
+            for (index_t b = frame->start[q]; b < frame->start[q + 1]; b++)
+                *block++ = search->s[frame->features[a] * search->d + frame->features[b]];
 }
 
 static void flat(Search *search, const double *w, double *x) {
     Frame *frame = &search->frame;
-    for (index_t e = 0; e < frame->n; e++) x[e] = w[frame->columns[e] * search->d + frame->features[e]];
+    for (index_t q = 0; q < frame->c; q++)
+        for (index_t e = frame->start[q]; e < frame->start[q + 1]; e++)
+            x[e] = w[frame->column[q] * search->d + frame->features[e]];
 }
 
-static void scattered(Search *search, const double *x, double *w) {
+static void scatter(Search *search, const double *x, double *w) {
     Frame *frame = &search->frame;
-    memset(w, 0, (size_t)(search->r * search->d) * sizeof *w);
-    for (index_t e = 0; e < frame->n; e++) w[frame->columns[e] * search->d + frame->features[e]] = x[e];
+    for (index_t q = 0; q < frame->c; q++) {
+        double *column = w + frame->column[q] * search->d;
+        memset(column, 0, (size_t)search->d * sizeof *column);
+        for (index_t e = frame->start[q]; e < frame->start[q + 1]; e++) column[frame->features[e]] = x[e];
+    }
 }
 
 /* S between entries of the same column, times x. */
-static void image_of(Search *search, const double *x, double *image) {
-    Frame *frame = &search->frame;
-    index_t start = 0;
-    for (index_t j = 0; j < search->r; j++) {
-        index_t end = start + search->k[j];
-        for (index_t a = start; a < end; a++) {
-            const double *row = search->s + frame->features[a] * search->d;
-            double sum = 0.0;
-            for (index_t b = start; b < end; b++) sum += row[frame->features[b]] * x[b];
-            image[a] = sum;
-        }
-        start = end;
+static void image_of(const Frame *frame, const double *x, double *image) {
+    const double *row = frame->blocks;
+    for (index_t q = 0; q < frame->c; q++) {
+        index_t start = frame->start[q], k = frame->start[q + 1] - start;
+        for (index_t a = 0; a < k; a++, row += k) image[start + a] = dot(k, row, x + start);
     }
 }
 
-static double variance_of(Search *search, const double *x) {
-    image_of(search, x, search->frame.gradient);
-    return dot(search->frame.n, x, search->frame.gradient);
+static double variance_of(Frame *frame, const double *x) {
+    image_of(frame, x, frame->gradient);
+    return dot(frame->n, x, frame->gradient);
+}
+
+/* The variance of the columns that stay as they are. */
+static double variance_apart(Search *search, const double *w, const index_t *const *supports) {
+    Frame *frame = &search->frame;
+    index_t d = search->d, next = 0;
+    double sum = 0.0;
+    for (index_t j = 0; j < search->r; j++) {
+        if (next < frame->c && frame->column[next] == j) {
+            next++;
+            continue;
+        }
+        for (index_t a = 0; a < search->k[j]; a++)
+            for (index_t b = 0; b < search->k[j]; b++)
+                sum += w[j * d + supports[j][a]] * search->s[supports[j][a] * d + supports[j][b]] *
+                       w[j * d + supports[j][b]];
+    }
+    return sum;
 }
 
 /* w_p' w_q minus one or zero for each pair of columns, and the largest of these errors. */
-static double errors(Search *search, const double *w) {
-    Frame *frame = &search->frame;
-    index_t d = search->d, pair = 0;
+static double errors(Frame *frame, const double *x) {
     double most = 0.0;
-    for (index_t e = 0; e < frame->p; e++) frame->error[e] = 0.0;
-    for (index_t p = 0; p < search->r; p++)
-        for (index_t q = p; q < search->r; q++, pair++) {
-            double inner = p == q ? -1.0 : 0.0;
-            for (index_t e = 0; e < frame->n; e++)
-                if (frame->columns[e] == p)
-                    inner += w[p * d + frame->features[e]] * w[q * d + frame->features[e]];
-            frame->error[pair] = inner;
-            if (fabs(inner) > most) most = fabs(inner);
+    for (index_t i = 0; i < frame->p; i++) {
+        index_t p = frame->first[i], q = frame->second[i];
+        double inner = p == q ? -1.0 : 0.0;
+        for (index_t e = frame->start[p]; e < frame->start[p + 1]; e++) {
+            index_t other = frame->where[e * frame->c + q];
+            if (other >= 0) inner += x[e] * x[other];
         }
+        frame->error[i] = inner;
+        if (fabs(inner) > most) most = fabs(inner);
+    }
     return most;
 }
 
-/* The gradients of these constraints with regard to the entries: p x n. */
-static void constraints(Search *search, const double *w) {
-    Frame *frame = &search->frame;
-    index_t d = search->d, n = frame->n;
-    double *row = frame->jacobian;
-    for (index_t p = 0; p < search->r; p++)
-        for (index_t q = p; q < search->r; q++, row += n)
-            for (index_t e = 0; e < n; e++) {
-                index_t column = frame->columns[e], feature = frame->features[e];
-                row[e] = (column == p ? w[q * d + feature] : 0.0) + (column == q ? w[p * d + feature] : 0.0);
-            }
+/* The weights in column q of the features of column p: what a constraint gains there. */
+static void gradient_of(const Frame *frame, const double *x, index_t p, index_t q, double factor, double *row) {
+    for (index_t e = frame->start[p]; e < frame->start[p + 1]; e++) {
+        index_t other = frame->where[e * frame->c + q];
+        row[e] = other >= 0 ? factor * x[other] : 0.0;
+    }
+}
+
+/* The gradients of the constraints with regard to the entries: p x n. */
+static void constraints(Frame *frame, const double *x) {
+    memset(frame->jacobian, 0, (size_t)(frame->p * frame->n) * sizeof(double));
+    for (index_t i = 0; i < frame->p; i++) {
+        index_t p = frame->first[i], q = frame->second[i];
+        double *row = frame->jacobian + i * frame->n;
+        gradient_of(frame, x, p, q, p == q ? 2.0 : 1.0, row);
+        if (p != q) gradient_of(frame, x, q, p, 1.0, row);
+    }
+}
+
+static double dot_on_column(const Frame *frame, index_t q, const double *a, const double *b) {
+    index_t start = frame->start[q];
+    return dot(frame->start[q + 1] - start, a + start, b + start);
 }
 
 /* The factor of J J', with a one on the diagonal for a constraint without a gradient. */
-static int factorised(Search *search) {
-    Frame *frame = &search->frame;
-    index_t n = frame->n, p = frame->p;
+static int factorised(Frame *frame) {
+    index_t n = frame->n, m = frame->p;
     double *normal = frame->normal, most = 0.0;
-    for (index_t i = 0; i < p; i++)
-        for (index_t j = 0; j <= i; j++)
-            normal[i * p + j] = dot(n, frame->jacobian + i * n, frame->jacobian + j * n);
-    for (index_t i = 0; i < p; i++)
-        if (normal[i * p + i] > most) most = normal[i * p + i];
-    for (index_t i = 0; i < p; i++) {
-        double *own = normal + i * p + i;
+    for (index_t i = 0; i < m; i++)
+        for (index_t j = 0; j <= i; j++) { /* gradients meet in the columns that both pairs have */
+            index_t p = frame->first[i], q = frame->second[i], o = frame->first[j], u = frame->second[j];
+            const double *a = frame->jacobian + i * n, *b = frame->jacobian + j * n;
+            double sum = p == o || p == u ? dot_on_column(frame, p, a, b) : 0.0;
+            if (q != p && (q == o || q == u)) sum += dot_on_column(frame, q, a, b);
+            normal[i * m + j] = sum;
+        }
+    for (index_t i = 0; i < m; i++)
+        if (normal[i * m + i] > most) most = normal[i * m + i];
+    for (index_t i = 0; i < m; i++) {
+        double *own = normal + i * m + i;
         *own += (*own <= VACUOUS * most ? most : RIDGE * most) + 1e-300;
     }
-    return cholesky(p, normal);
+    return cholesky(m, normal);
 }
 
-/* The nearest orthonormal loadings by least-norm corrections, x and w in place; returns whether there are any near. */
-static int retracted(Search *search, double *x, double *w) {
-    Frame *frame = &search->frame;
+/* The nearest orthonormal loadings by least-norm corrections, in place; returns whether there are any near. */
+static int retracted(Frame *frame, double *x) {
     double before = INFINITY;
-    scattered(search, x, w);
     for (int step = 0; step < RETRACTIONS; step++) {
-        double size = errors(search, w);
-        if (!(size <= 0.5 * before || size <= ORTHONORMAL)) return 0;
+        double size = errors(frame, x);
         if (size <= ORTHONORMAL) return 1;
+        if (!(size <= 0.5 * before)) return 0;
         before = size;
-        constraints(search, w);
-        if (factorised(search)) return 0;
+        constraints(frame, x);
+        if (factorised(frame)) return 0;
         cholesky_solve(frame->p, frame->normal, 1, frame->error);
         for (index_t c = 0; c < frame->p; c++) {
-            const double *row = frame->jacobian + c * frame->n, factor = frame->error[c];
-            if (factor != 0.0)
-                for (index_t e = 0; e < frame->n; e++) x[e] -= factor * row[e];
+            const double *row = frame->jacobian + c * frame->n;
+            for (index_t e = 0; e < frame->n; e++) x[e] -= frame->error[c] * row[e];
         }
-        scattered(search, x, w);
     }
-    return errors(search, w) <= 1e3 * ORTHONORMAL;
+    return errors(frame, x) <= 1e3 * ORTHONORMAL;
 }
 
 /* Reflections whose product turns the gradients of the constraints (rows of `jacobian`, overwritten) into the first
@@ -152,7 +204,6 @@ static index_t reflections(Frame *frame) {
         if (!rank) largest = longest;
         if (!(longest > RIDGE * largest) || longest <= 1e-300) break;
         double *v = frame->reflectors + rank * n, *row = rows + at * n;
-        memset(v, 0, (size_t)n * sizeof *v);
         memcpy(v + rank, row + rank, (size_t)(n - rank) * sizeof *v);
         memcpy(row, rows + rank * n, (size_t)n * sizeof *row);
         v[rank] += v[rank] >= 0.0 ? sqrt(longest) : -sqrt(longest);
@@ -181,58 +232,72 @@ static index_t tangent_basis(Frame *frame) {
     return n - rank;
 }
 
-/* Twice the blocks of S, minus the multipliers between entries of the same feature: n x n. */
-static void curvature(Search *search) {
-    Frame *frame = &search->frame;
-    index_t n = frame->n, r = search->r;
-    for (index_t a = 0; a < n; a++)
-        for (index_t b = 0; b < n; b++) {
-            index_t p = frame->columns[a], q = frame->columns[b];
-            double entry = p == q ? 2.0 * search->s[frame->features[a] * search->d + frame->features[b]] : 0.0;
-            if (frame->features[a] == frame->features[b]) {
-                index_t low = p < q ? p : q, high = p < q ? q : p;
-                double multiplier = frame->multiplier[low * r - low * (low - 1) / 2 + high - low];
-                entry -= p == q ? 2.0 * multiplier : multiplier;
-            }
-            frame->curvature[a * n + b] = entry;
+/* The second derivative times z: twice the blocks of S, minus the multipliers between entries of the same feature. */
+static void curved(Frame *frame, const double *z, double *y) {
+    image_of(frame, z, y);
+    for (index_t e = 0; e < frame->n; e++) y[e] *= 2.0;
+    for (index_t i = 0; i < frame->p; i++) {
+        index_t p = frame->first[i], q = frame->second[i];
+        double factor = frame->multiplier[i] * (p == q ? 2.0 : 1.0);
+        for (index_t e = frame->start[p]; e < frame->start[p + 1]; e++) {
+            index_t other = frame->where[e * frame->c + q];
+            if (other < 0) continue;
+            y[e] -= factor * z[other];
+            if (p != q) y[other] -= factor * z[e];
         }
+    }
 }
 
-/* The Newton step in the tangent space, with absolute curvatures; returns 0 if there is none. */
-static int newton_step(Search *search, const double *w, const double *x) {
+/* The step in the tangent space where all curvatures are negative, and none of them is flat: returns 0 elsewhere. A
+   factorisation takes a tenth of the time of eigenpairs. */
+static int plain_step(Frame *frame, index_t t) {
+    double *lifted = frame->half, *negative = frame->reflectors, size = 0.0;
+    for (index_t i = 0; i < t * t; i++) size += frame->reduced[i] * frame->reduced[i];
+    size = FLAT * sqrt(size);
+    for (index_t i = 0; i < t * t; i++) lifted[i] = negative[i] = -frame->reduced[i];
+    for (index_t i = 0; i < t; i++) lifted[i * t + i] -= size;
+    if (cholesky(t, lifted) || cholesky(t, negative)) return 0;
+    memcpy(frame->along, frame->slope, (size_t)t * sizeof(double));
+    cholesky_solve(t, negative, 1, frame->along);
+    return 1;
+}
+
+/* The same by eigenpairs, with absolute curvatures; returns 0 where these do not converge. */
+static int absolute_step(Frame *frame, index_t t) {
+    double most = 0.0, *vectors = frame->reduced;
+    if (symmetric_eigenpairs(t, vectors, frame->values, frame->work)) return 0;
+    for (index_t i = 0; i < t; i++) most = fabs(frame->values[i]) > most ? fabs(frame->values[i]) : most;
+    for (index_t i = 0; i < t; i++) {
+        double size = fabs(frame->values[i]), least = FLAT * most + 1e-300, sum = 0.0;
+        for (index_t j = 0; j < t; j++) sum += vectors[j * t + i] * frame->slope[j];
+        frame->work[i] = sum / (size > least ? size : least);
+    }
+    for (index_t i = 0; i < t; i++) frame->along[i] = dot(t, vectors + i * t, frame->work);
+    return 1;
+}
+
+/* The Newton step in the tangent space; returns 0 if there is none. */
+static int newton_step(Search *search, const double *x) {
     Frame *frame = &search->frame;
     index_t n = frame->n;
-    constraints(search, w);
-    if (factorised(search)) return 0;
-    image_of(search, x, frame->gradient);
+    constraints(frame, x);
+    if (factorised(frame)) return 0;
+    image_of(frame, x, frame->gradient);
     for (index_t e = 0; e < n; e++) frame->gradient[e] *= 2.0;
     for (index_t c = 0; c < frame->p; c++) frame->multiplier[c] = dot(n, frame->jacobian + c * n, frame->gradient);
     cholesky_solve(frame->p, frame->normal, 1, frame->multiplier);
-    curvature(search);
     index_t t = tangent_basis(frame);
-    for (index_t i = 0; i < t; i++)
-        for (index_t e = 0; e < n; e++)
-            frame->half[i * n + e] = dot(n, frame->tangent + i * n, frame->curvature + e * n);
-    for (index_t i = 0; i < t; i++)
+    for (index_t i = 0; i < t; i++) {
+        double *half = frame->half;
+        curved(frame, frame->tangent + i * n, half);
         for (index_t j = 0; j <= i; j++)
-            frame->reduced[i * t + j] = frame->reduced[j * t + i] =
-                dot(n, frame->half + i * n, frame->tangent + j * n);
-    if (symmetric_eigenpairs(t, frame->reduced, frame->values, frame->work)) return 0;
-    double most = 0.0;
-    for (index_t i = 0; i < t; i++) most = fabs(frame->values[i]) > most ? fabs(frame->values[i]) : most;
-    for (index_t i = 0; i < t; i++) frame->work[i] = dot(n, frame->tangent + i * n, frame->gradient);
-    for (index_t i = 0; i < t; i++) {
-        double size = fabs(frame->values[i]), least = FLAT * most + 1e-300;
-        frame->along[i] = 0.0;
-        for (index_t j = 0; j < t; j++) frame->along[i] += frame->reduced[j * t + i] * frame->work[j];
-        frame->along[i] /= size > least ? size : least;
+            frame->reduced[i * t + j] = frame->reduced[j * t + i] = dot(n, half, frame->tangent + j * n);
+        frame->slope[i] = dot(n, frame->tangent + i * n, frame->gradient);
     }
+    if (!plain_step(frame, t) && !absolute_step(frame, t)) return 0;
     memset(frame->step, 0, (size_t)n * sizeof(double));
-    for (index_t i = 0; i < t; i++) {
-        double factor = 0.0;
-        for (index_t j = 0; j < t; j++) factor += frame->reduced[i * t + j] * frame->along[j];
-        for (index_t e = 0; e < n; e++) frame->step[e] += factor * frame->tangent[i * n + e];
-    }
+    for (index_t i = 0; i < t; i++)
+        for (index_t e = 0; e < n; e++) frame->step[e] += frame->along[i] * frame->tangent[i * n + e];
     double longest = sqrt(dot(n, frame->step, frame->step)), radius = RADIUS * sqrt((double)search->r);
     if (longest > radius)
         for (index_t e = 0; e < n; e++) frame->step[e] *= radius / longest;
@@ -244,35 +309,37 @@ double refitted(Search *search, double *w, const index_t *const *supports, index
     Frame *frame = &search->frame;
     frame_on(search, supports);
     flat(search, w, frame->x);
-    double value = variance_of(search, frame->x);
-    for (index_t step = 0; step < steps; step++) {
+    double apart = variance_apart(search, w, supports), value = apart + variance_of(frame, frame->x);
+    for (index_t step = 0; step < steps && frame->n; step++) {
         int gained = 0;
-        if (!newton_step(search, w, frame->x)) break;
+        if (!newton_step(search, frame->x)) break;
         for (int length = 0; length < LENGTHS && !gained; length++) {
             for (index_t e = 0; e < frame->n; e++) frame->trial[e] = frame->x[e] + lengths[length] * frame->step[e];
-            if (!retracted(search, frame->trial, frame->w)) continue;
-            double after = variance_of(search, frame->trial);
+            if (!retracted(frame, frame->trial)) continue;
+            double after = apart + variance_of(frame, frame->trial);
             if (!(after > value * (1.0 + 1e-10))) continue;
             gained = 1;
             value = after;
             memcpy(frame->x, frame->trial, (size_t)frame->n * sizeof(double));
-            memcpy(w, frame->w, (size_t)(search->r * search->d) * sizeof *w);
         }
         if (!gained) break;
     }
+    scatter(search, frame->x, w);
     return value;
 }
 
-/* Orthonormal loadings on given supports near others, in w; returns whether there are any. */
+/* Orthonormal loadings on given supports near others, written over w, whose columns that share no feature stay; returns
+   whether there are any. */
 int nearest(Search *search, const double *near, const index_t *const *supports, double *w) {
     Frame *frame = &search->frame;
     frame_on(search, supports);
     flat(search, near, frame->x);
-    index_t start = 0;
-    for (index_t j = 0; j < search->r; j++) {
-        double *x = frame->x + start, size = sqrt(dot(search->k[j], x, x));
-        for (index_t i = 0; i < search->k[j]; i++) x[i] /= size > 1e-300 ? size : 1e-300;
-        start += search->k[j];
+    for (index_t q = 0; q < frame->c; q++) {
+        index_t start = frame->start[q], k = frame->start[q + 1] - start;
+        double *x = frame->x + start, size = sqrt(dot(k, x, x));
+        for (index_t i = 0; i < k; i++) x[i] /= size > 1e-300 ? size : 1e-300;
     }
-    return retracted(search, frame->x, w);
+    if (!retracted(frame, frame->x)) return 0;
+    scatter(search, frame->x, w);
+    return 1;
 }
