@@ -213,19 +213,25 @@ def _finished(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
 
 def _named(s: Array, fit: Fit, orthogonal: bool) -> Fit:
     """The same variance, with the lowest index selected among equal features."""
-    w = fit.w.copy()
+    w = columns.lowest(s, fit.w, orthogonal) if columns.available(fit.w) else _lowest(s, fit.w, orthogonal)
+    if w is None:
+        return fit
+    after = _refit(s, Fit(w, captured(s, w)), orthogonal)
+    return after if after.variance >= fit.variance * (1.0 - TIE) else fit
+
+
+def _lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:
+    """Loadings with the lowest index selected among equal features; None where nothing changes."""
+    z = w.copy()
     for j in range(w.shape[1]):
-        beside = Beside(s, orthonormal_basis(np.delete(w, j, axis=1)), orthogonal)
-        support = np.flatnonzero(w[:, j])
+        support = np.flatnonzero(z[:, j])
         if not len(support):
             continue
-        here = beside.column(support)
-        there = lowest(beside, here)
+        beside = Beside(s, orthonormal_basis(np.delete(z, j, axis=1)), orthogonal)
+        there = lowest(beside, beside.column(support))
         if (there.support != support).any():
-            w = _with(w, j, there)
-    changed = bool(((w != 0.0) != (fit.w != 0.0)).any())
-    after = _refit(s, Fit(w, captured(s, w)), orthogonal) if changed else fit
-    return after if after.variance >= fit.variance * (1.0 - TIE) else fit
+            z = _with(z, j, there)
+    return z if bool(((z != 0.0) != (w != 0.0)).any()) else None
 
 
 def _refit(s: Array, fit: Fit, orthogonal: bool, *, rough: bool = True) -> Fit:

@@ -123,6 +123,8 @@ double best_of_trials(Search *search, index_t n, index_t k, index_t *trials, dou
 void promised_by_swaps(Search *search, index_t k, const index_t *support, const double *x, double gain,
                        const double *scores, index_t n, index_t each, Swap *best);
 
+int lowest(Search *search, index_t k, index_t *support, double *x);
+
 /* columns_together.c */
 double refitted(Search *search, double *w, const index_t *const *supports, index_t steps);
 int nearest(Search *search, const double *near, const index_t *const *supports, double *w);

@@ -18,10 +18,17 @@ _FIRST, _SWEEPS, _MOVES = 1, 2, 4  # stages of a search
 _INT, _DOUBLE, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _SEARCH = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _DOUBLE, _INT, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS)
 
+_LOWEST = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
+
 
 def suits(k: Sequence[int], orthogonal: bool) -> bool:
-    """Whether C can search: there is a library, and the problem is of a size for which it was written."""
+    """Whether C can search for all columns: there is a library, and the problem is of a size for which it was written."""
     return library() is not None and len(k) <= _COLUMNS and not (orthogonal and sum(k) > _TOGETHER)
+
+
+def available(w: Array) -> bool:
+    """Whether C can treat these loadings."""
+    return library() is not None and w.shape[1] <= _COLUMNS
 
 
 def searched(
@@ -40,6 +47,25 @@ def searched(
         if not tuning.late:
             call.run(stage)
     return call.best()
+
+
+def lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:
+    """Loadings with the lowest index selected among equal features; None where nothing changes.
+
+    The twin of ``column.lowest``, for one column after the other.
+    """
+    loaded = library()
+    if loaded is None:
+        raise RuntimeError("There is no compiled library.")
+    call = loaded.fedspca_lowest
+    call.argtypes, call.restype = _LOWEST, _INT
+    s, z = np.ascontiguousarray(s, dtype=np.float64), np.array(w.T, dtype=np.float64, order="C")
+    k = np.count_nonzero(z, axis=1).astype(np.int64)
+    r, d = z.shape
+    if s.shape != (d, d):
+        raise ValueError(f"S of shape {s.shape} does not suit loadings of {d} features.")
+    changed = checked(call(d, r, s.ctypes.data, k.ctypes.data, int(orthogonal), z.ctypes.data))
+    return np.ascontiguousarray(z.T) if changed else None
 
 
 class _Search:

@@ -58,6 +58,7 @@ static void lay_out_frame(Memory *memory, Search *search) {
     Frame *frame = &search->frame;
     index_t n = 0, p = search->r * (search->r + 1) / 2;
     for (index_t j = 0; j < search->r; j++) n += search->k[j];
+    if (!search->orthogonal) n = p = 0; /* only orthogonal columns are refitted together */
     index_t c = search->r;
     frame->features = take_indices(memory, n);
     frame->where = take_indices(memory, n * c);
@@ -341,4 +342,26 @@ EXPORT int64_t fedspca_columns(int64_t d, int64_t r, const double *s, const int6
     memcpy(variances, search.first.variances, (size_t)n_points * sizeof *variances);
     free(memory);
     return n_points;
+}
+
+/* The lowest index selected among equal features, in every column of w (r x d), one after the other. Returns whether a
+   column has changed; -1 without memory. */
+EXPORT int64_t fedspca_lowest(int64_t d, int64_t r, const double *s, const int64_t *k, int64_t orthogonal, double *w) {
+    static const Effort nothing;
+    Search search = {.d = d, .r = r, .s = s, .k = k};
+    void *memory = prepare(&search, &nothing);
+    if (!memory) return -1;
+    int64_t changed = 0;
+    for (index_t j = 0; j < r; j++) {
+        index_t n = 0, *support = search.pool;
+        for (index_t i = 0; i < d; i++)
+            if (w[j * d + i] != 0.0) support[n++] = i;
+        if (!n) continue;
+        beside_others(&search, w, r, j, orthogonal != 0);
+        if (!lowest(&search, n, support, search.one.weights)) continue;
+        put(&search, w, j, n, support, search.one.weights);
+        changed = 1;
+    }
+    free(memory);
+    return changed;
 }

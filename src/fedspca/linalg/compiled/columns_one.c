@@ -4,6 +4,7 @@
 
 #include "columns.h"
 
+#define COPY 1e-8  /* share of the largest variance, as in column.py */
 #define RISE 1e-11 /* relative: a smaller gain of a column is rounding error */
 enum { ALL = 200, LONGEST = 32 };
 
@@ -334,4 +335,46 @@ double best_of_trials(Search *search, index_t n, index_t k, index_t *trials, dou
     index_t won = winner(search, n, k, trials, floor, 0, 0.0, &gain);
     memcpy(support, trials + won * k, (size_t)k * sizeof *support);
     return isfinite(gain) ? refit(search, k, support, -INFINITY, x) : -INFINITY;
+}
+
+/* Whether two features are copies of each other beside the basis, up to sign, but for what other columns decide. */
+static int alike(Search *search, index_t k, const index_t *support, index_t at, index_t other) {
+    const double *own = search->beside.diagonal;
+    index_t feature = support[at];
+    double most = COPY * search->size;
+    if (!(fabs(own[other] - own[feature]) <= most)) return 0;
+    for (index_t i = 0; i < k; i++) {
+        const double *row = row_beside(search, support[i]);
+        if (i < at && support[i] == other) return 0;
+        if (i != at && !(fabs(fabs(row[other]) - fabs(row[feature])) <= most)) return 0;
+    }
+    return 1;
+}
+
+/* Replace a selected feature by a copy of lower index that gains as much; returns whether there is one. */
+static int lowered(Search *search, index_t k, index_t *support, double *gain) {
+    index_t *trial = search->trials;
+    for (index_t at = k - 1; at >= 0; at--)
+        for (index_t other = 0; other < support[at]; other++) {
+            if (!alike(search, k, support, at, other)) continue;
+            memcpy(trial, support, (size_t)k * sizeof *trial);
+            trial[at] = other;
+            sort_features(k, trial);
+            double there = refit(search, k, trial, -INFINITY, search->best_x);
+            if (!(there >= *gain * (1.0 - TIE))) continue;
+            memcpy(support, trial, (size_t)k * sizeof *trial);
+            *gain = there;
+            return 1;
+        }
+    return 0;
+}
+
+/* The same column with the copy of lowest index in the place of each feature that has one; returns whether it changed,
+   and its weights in x. */
+int lowest(Search *search, index_t k, index_t *support, double *x) {
+    double gain = refit(search, k, support, -INFINITY, x);
+    int changed = 0;
+    while (lowered(search, k, support, &gain)) changed = 1;
+    if (changed) refit(search, k, support, -INFINITY, x);
+    return changed;
 }
