@@ -55,10 +55,11 @@ typedef struct {
 /* The c columns that are refitted together: n entries, p pairs of columns that share features. */
 typedef struct {
     index_t n, c, p;
+    double promise; /* what a step gains, if the second derivative is right */
     index_t *features, *where;               /* n; n x c: the entry of the same feature in a column, or -1 */
     index_t *column, *start, *first, *second; /* of the columns, and of the pairs */
     double *blocks, *jacobian, *normal, *error, *multiplier, *reflectors, *scales, *tangent, *half, *reduced, *gradient,
-        *slope, *values, *work, *along, *step, *x, *trial;
+        *slope, *values, *work, *along, *step, *x, *trial, *sizes;
 } Frame;
 
 typedef struct {
@@ -93,6 +94,11 @@ static inline double dot(index_t n, const double *a, const double *b) {
     }
     for (; i < n; i++) s0 += a[i] * b[i];
     return (s0 + s1) + (s2 + s3);
+}
+
+/* y + factor a, in y. */
+static inline void add_scaled(index_t n, double factor, const double *restrict a, double *restrict y) {
+    for (index_t i = 0; i < n; i++) y[i] += factor * a[i];
 }
 
 /* columns_select.c */

@@ -15,44 +15,27 @@
 #define POWERS 8 /* squarings, at most: the 256th power, as in small.py */
 #define SCALED 3 /* after this many more than one, the power is scaled */
 
-/* The orthonormal basis of q columns, as rows of `basis`; returns its rank. */
+/* The orthonormal basis of q unit columns, as rows of `basis`: Gram and Schmidt, twice; returns its rank. */
 static index_t orthonormalised(Search *search, index_t q, const double *const *columns, double *basis) {
     index_t d = search->d, rank = 0;
-    double *gram = search->gram, error = 0.0;
-    for (index_t i = 0; i < q; i++)
-        for (index_t j = 0; j <= i; j++) {
-            double inner = dot(d, columns[i], columns[j]);
-            gram[i * q + j] = gram[j * q + i] = inner;
-            double apart = fabs(inner - (i == j));
-            if (apart > error) error = apart;
+    for (index_t j = 0; j < q; j++) {
+        double *b = basis + rank * d, size = 1.0;
+        memcpy(b, columns[j], (size_t)d * sizeof *b);
+        for (int pass = 0; pass < 2; pass++) {
+            double most = 0.0;
+            for (index_t i = 0; i < rank; i++) {
+                double along = dot(d, basis + i * d, b);
+                if (fabs(along) > most) most = fabs(along);
+                if (along != 0.0) add_scaled(d, -along, basis + i * d, b);
+            }
+            size = dot(d, b, b);
+            if (most < ORTHONORMAL) break;
         }
-    if (error < ORTHONORMAL) {
-        for (index_t i = 0; i < q; i++) memcpy(basis + i * d, columns[i], (size_t)d * sizeof *basis);
-        return q;
+        if (!(size > DEPENDENT)) continue;
+        if (fabs(size - 1.0) > ORTHONORMAL)
+            for (index_t f = 0; f < d; f++) b[f] /= sqrt(size);
+        rank++;
     }
-    double *values = search->values;
-    if (symmetric_eigenpairs(q, gram, values, search->work)) return 0;
-    for (index_t i = 0; i < q; i++) {
-        if (!(values[i] > DEPENDENT * values[q - 1])) continue;
-        double *b = basis + rank++ * d, scale = 1.0 / sqrt(values[i]);
-        memset(b, 0, (size_t)d * sizeof *b);
-        for (index_t j = 0; j < q; j++) {
-            double factor = gram[j * q + i] * scale;
-            for (index_t f = 0; f < d; f++) b[f] += factor * columns[j][f];
-        }
-    }
-    /* once more, since dividing by small values has lost digits: b (3 I - b' b) / 2 */
-    double *turn = search->turn, *mixed = search->beside.image;
-    for (index_t i = 0; i < rank; i++)
-        for (index_t j = 0; j < rank; j++)
-            turn[i * rank + j] = (i == j ? 1.5 : 0.0) - 0.5 * dot(d, basis + i * d, basis + j * d);
-    for (index_t i = 0; i < rank; i++) {
-        double *b = mixed + i * d;
-        memset(b, 0, (size_t)d * sizeof *b);
-        for (index_t j = 0; j < rank; j++)
-            for (index_t f = 0; f < d; f++) b[f] += turn[i * rank + j] * basis[j * d + f];
-    }
-    memcpy(basis, mixed, (size_t)(rank * d) * sizeof *basis);
     return rank;
 }
 
@@ -79,8 +62,7 @@ static void deflate(Search *search) {
         const double *row = search->s + beside->touched[t] * d;
         for (index_t p = 0; p < q; p++) {
             double weight = beside->across[t * q + p], *image = beside->image + p * d;
-            if (weight != 0.0)
-                for (index_t i = 0; i < d; i++) image[i] += weight * row[i];
+            if (weight != 0.0) add_scaled(d, weight, row, image);
         }
     }
     memcpy(beside->rest, beside->image, (size_t)(q * d) * sizeof(double));
@@ -136,9 +118,8 @@ const double *row_beside(Search *search, index_t i) {
     }
     if (beside->uses[i])
         for (index_t p = 0; p < q; p++) {
-            double weight = beside->basis[p * d + i], *rest = beside->rest + p * d;
-            if (weight != 0.0)
-                for (index_t f = 0; f < d; f++) row[f] -= weight * rest[f];
+            double weight = beside->basis[p * d + i];
+            if (weight != 0.0) add_scaled(d, -weight, beside->rest + p * d, row);
         }
     return row;
 }
@@ -147,10 +128,7 @@ const double *row_beside(Search *search, index_t i) {
 void image_beside(Search *search, index_t k, const index_t *support, const double *x, double *image) {
     index_t d = search->d;
     memset(image, 0, (size_t)d * sizeof *image);
-    for (index_t i = 0; i < k; i++) {
-        const double *row = row_beside(search, support[i]), weight = x[i];
-        for (index_t f = 0; f < d; f++) image[f] += weight * row[f];
-    }
+    for (index_t i = 0; i < k; i++) add_scaled(d, x[i], row_beside(search, support[i]), image);
 }
 
 /* A power step on the gain of a column: a long step along the gradient. */

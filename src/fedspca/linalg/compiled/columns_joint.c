@@ -74,6 +74,7 @@ static void lay_out_frame(Memory *memory, Search *search) {
     frame->blocks = take_doubles(memory, n * search->most);
     frame->jacobian = take_doubles(memory, p * n);
     frame->normal = take_doubles(memory, p * p);
+    frame->sizes = take_doubles(memory, p);
     frame->error = take_doubles(memory, p);
     frame->multiplier = take_doubles(memory, p);
 }

@@ -11,6 +11,7 @@
 #define VACUOUS 1e-14
 #define FLAT 1e-3
 #define ORTHONORMAL 1e-13
+#define RISE 1e-10
 enum { RETRACTIONS = 12, LENGTHS = 3 };
 static const double lengths[LENGTHS] = {1.0, 0.3, 0.09};
 
@@ -178,10 +179,8 @@ static int retracted(Frame *frame, double *x) {
         constraints(frame, x);
         if (factorised(frame)) return 0;
         cholesky_solve(frame->p, frame->normal, 1, frame->error);
-        for (index_t c = 0; c < frame->p; c++) {
-            const double *row = frame->jacobian + c * frame->n;
-            for (index_t e = 0; e < frame->n; e++) x[e] -= frame->error[c] * row[e];
-        }
+        for (index_t c = 0; c < frame->p; c++)
+            add_scaled(frame->n, -frame->error[c], frame->jacobian + c * frame->n, x);
     }
     return errors(frame, x) <= 1e3 * ORTHONORMAL;
 }
@@ -190,27 +189,25 @@ static int retracted(Frame *frame, double *x) {
    coordinates, the longest first; returns how many gradients are independent. */
 static index_t reflections(Frame *frame) {
     index_t n = frame->n, rank = 0;
-    double *rows = frame->jacobian, largest = 0.0;
+    double *rows = frame->jacobian, *sizes = frame->sizes, largest = 0.0;
+    for (index_t c = 0; c < frame->p; c++) sizes[c] = dot(n, rows + c * n, rows + c * n);
     for (index_t most = n < frame->p ? n : frame->p; rank < most; rank++) {
-        index_t at = -1;
-        double longest = -1.0;
-        for (index_t c = rank; c < frame->p; c++) {
-            double size = dot(n - rank, rows + c * n + rank, rows + c * n + rank);
-            if (size > longest) {
-                longest = size;
-                at = c;
-            }
-        }
+        index_t at = rank;
+        for (index_t c = rank + 1; c < frame->p; c++)
+            if (sizes[c] > sizes[at]) at = c;
+        double *v = frame->reflectors + rank * n, *row = rows + at * n;
+        double longest = dot(n - rank, row + rank, row + rank);
         if (!rank) largest = longest;
         if (!(longest > RIDGE * largest) || longest <= 1e-300) break;
-        double *v = frame->reflectors + rank * n, *row = rows + at * n;
+        sizes[at] = sizes[rank];
         memcpy(v + rank, row + rank, (size_t)(n - rank) * sizeof *v);
         memcpy(row, rows + rank * n, (size_t)n * sizeof *row);
         v[rank] += v[rank] >= 0.0 ? sqrt(longest) : -sqrt(longest);
         frame->scales[rank] = 2.0 / dot(n - rank, v + rank, v + rank);
         for (index_t c = rank + 1; c < frame->p; c++) {
             double *other = rows + c * n, along = frame->scales[rank] * dot(n - rank, v + rank, other + rank);
-            for (index_t e = rank; e < n; e++) other[e] -= along * v[e];
+            add_scaled(n - rank, -along, v + rank, other + rank);
+            frame->sizes[c] -= other[rank] * other[rank];
         }
     }
     return rank;
@@ -226,7 +223,7 @@ static index_t tangent_basis(Frame *frame) {
         for (index_t o = rank - 1; o >= 0; o--) {
             const double *v = frame->reflectors + o * n;
             double along = frame->scales[o] * dot(n - o, v + o, z + o);
-            for (index_t e = o; e < n; e++) z[e] -= along * v[e];
+            add_scaled(n - o, -along, v + o, z + o);
         }
     }
     return n - rank;
@@ -276,7 +273,7 @@ static int absolute_step(Frame *frame, index_t t) {
     return 1;
 }
 
-/* The Newton step in the tangent space; returns 0 if there is none. */
+/* The Newton step in the tangent space, and what it promises to gain; returns 0 if there is none. */
 static int newton_step(Search *search, const double *x) {
     Frame *frame = &search->frame;
     index_t n = frame->n;
@@ -297,7 +294,8 @@ static int newton_step(Search *search, const double *x) {
     if (!plain_step(frame, t) && !absolute_step(frame, t)) return 0;
     memset(frame->step, 0, (size_t)n * sizeof(double));
     for (index_t i = 0; i < t; i++)
-        for (index_t e = 0; e < n; e++) frame->step[e] += frame->along[i] * frame->tangent[i * n + e];
+        add_scaled(n, frame->along[i], frame->tangent + i * n, frame->step);
+    frame->promise = 0.5 * dot(t, frame->slope, frame->along);
     double longest = sqrt(dot(n, frame->step, frame->step)), radius = RADIUS * sqrt((double)search->r);
     if (longest > radius)
         for (index_t e = 0; e < n; e++) frame->step[e] *= radius / longest;
@@ -312,12 +310,12 @@ double refitted(Search *search, double *w, const index_t *const *supports, index
     double apart = variance_apart(search, w, supports), value = apart + variance_of(frame, frame->x);
     for (index_t step = 0; step < steps && frame->n; step++) {
         int gained = 0;
-        if (!newton_step(search, frame->x)) break;
+        if (!newton_step(search, frame->x) || !(frame->promise > 0.2 * RISE * value)) break;
         for (int length = 0; length < LENGTHS && !gained; length++) {
             for (index_t e = 0; e < frame->n; e++) frame->trial[e] = frame->x[e] + lengths[length] * frame->step[e];
             if (!retracted(frame, frame->trial)) continue;
             double after = apart + variance_of(frame, frame->trial);
-            if (!(after > value * (1.0 + 1e-10))) continue;
+            if (!(after > value * (1.0 + RISE))) continue;
             gained = 1;
             value = after;
             memcpy(frame->x, frame->trial, (size_t)frame->n * sizeof(double));
