@@ -1,5 +1,6 @@
 """The search for columns: C and numpy find the same."""
 
+import ctypes
 import time
 from dataclasses import replace
 
@@ -7,7 +8,11 @@ import numpy as np
 import pytest
 
 from fedspca.linalg.cardinality import joint
+from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.cardinality.joint import best_loadings
+from fedspca.linalg.cardinality.points import fitted, supports_of
+from fedspca.linalg.cardinality.polish import orthonormal_basis
+from fedspca.linalg.cardinality.together import refitted
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.compiled import columns
 from fedspca.linalg.compiled.library import library, numpy_only
@@ -74,6 +79,66 @@ def test_both_engines_agree_at_the_limits(d, k, orthogonal):
     compiled, plain = both(covariance(np.random.default_rng(d), d, "plain"), k, orthogonal)
     assert compiled.variance == pytest.approx(plain.variance, rel=1e-10)
     assert [one.tolist() for one in compiled.supports] == [one.tolist() for one in plain.supports]
+
+
+def sparse_columns(rng, d, k, q):
+    """Columns of k features each."""
+    w = np.zeros((d, q))
+    for j in range(q):
+        w[rng.choice(d, k, replace=False), j] = rng.standard_normal(k)
+    return w / np.linalg.norm(w, axis=0)
+
+
+@pytest.mark.parametrize("orthogonal", [True, False])
+@pytest.mark.parametrize("kind", ["plain", "low rank", "copies"])
+def test_a_column_beside_others_is_refitted_alike(kind, orthogonal):
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        d, q = int(rng.integers(4, 12)), int(rng.integers(0, 4))
+        k, m = int(rng.integers(1, min(d, 6))), 20
+        s, w = covariance(rng, d, kind), sparse_columns(rng, d, k, q)
+        if orthogonal and q:
+            w = np.asarray(orthonormal_basis(w))
+        if q > 1 and rng.random() < 0.3:
+            w[:, 1] = w[:, 0]  # a basis of fewer columns
+        supports = np.array([np.sort(rng.choice(d, k, replace=False)) for _ in range(m)])
+        gains, weights, others = np.empty(m), np.empty((m, k)), np.ascontiguousarray(w.T)
+        given = [array.ctypes.data_as(ctypes.c_void_p) for array in (s, others, supports, gains, weights)]
+        assert not library().fedspca_refit(
+            *map(ctypes.c_int64, (d, w.shape[1])), *given[:2], *map(ctypes.c_int64, (orthogonal, m, k)), *given[2:]
+        )
+        plain, near = Beside(s, orthonormal_basis(w), orthogonal).refit(supports)
+        assert (np.isfinite(gains) == np.isfinite(plain)).all()
+        known = np.isfinite(plain)
+        scale = s.diagonal().max()
+        assert np.abs(gains[known] - plain[known]).max(initial=0.0) < 1e-9 * scale
+        for x, y, gain in zip(weights[known], near[known], plain[known], strict=True):
+            assert np.linalg.norm(x) == pytest.approx(1.0)
+            if gain > 1e-6 * scale and kind == "plain":
+                assert abs(x @ y) > 1.0 - 1e-6
+
+
+def test_orthogonal_columns_are_refitted_together_alike():
+    rng, apart = np.random.default_rng(6), []
+    for _ in range(60):
+        d, r, steps = int(rng.integers(6, 14)), int(rng.integers(2, 5)), int(rng.integers(1, 4))
+        k = int(rng.integers(2, 6))
+        s = covariance(rng, d, "plain")
+        near = fitted(s, rng.standard_normal((1, d, r)), (k,) * r, orthogonal=True)
+        if not np.isfinite(near.variances[0]):
+            continue
+        supports = supports_of(near.w, (k,) * r)
+        variances = refitted(s, near.w, supports, steps)[1]
+        z, named, variance = np.ascontiguousarray(near.w[0].T), np.concatenate(supports), np.empty(1)
+        given = [array.ctypes.data_as(ctypes.c_void_p) for array in (s, named, z, variance)]
+        n, m, j, most = map(ctypes.c_int64, (d, r, k, steps))
+        assert not library().fedspca_refitted(n, m, given[0], j, given[1], most, *given[2:])
+        apart.append(abs(variance[0] / variances[0] - 1.0))
+        assert variance[0] == pytest.approx(np.vdot(z.T, s @ z.T), rel=1e-12)
+        assert np.abs(z @ z.T - np.eye(r)).max() < 1e-9
+    # the ridge of the normal matrix leaves steps of numpy, and rounding decides which way a saddle point is left
+    assert np.median(apart) < 1e-9
+    assert np.quantile(apart, 0.9) < 1e-5
 
 
 def test_the_lowest_of_equal_features_is_selected_by_both():

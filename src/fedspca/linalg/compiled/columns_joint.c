@@ -366,3 +366,38 @@ EXPORT int64_t fedspca_lowest(int64_t d, int64_t r, const double *s, const int64
     free(memory);
     return changed;
 }
+
+/* For tests: the gains (m) and weights (m x k) of m supports beside the span of q columns (q x d). */
+EXPORT int64_t fedspca_refit(int64_t d, int64_t q, const double *s, const double *columns, int64_t orthogonal,
+                             int64_t m, int64_t k, const int64_t *supports, double *gains, double *weights) {
+    static const Effort nothing;
+    index_t sizes[MOST_COLUMNS];
+    const double *others[MOST_COLUMNS];
+    for (index_t j = 0; j <= q; j++) sizes[j] = k;
+    for (index_t j = 0; j < q; j++) others[j] = columns + j * d;
+    Search search = {.d = d, .r = q + 1, .s = s, .k = sizes};
+    void *memory = prepare(&search, &nothing);
+    if (!memory) return -1;
+    stand_beside(&search, q, others, orthogonal != 0);
+    for (index_t i = 0; i < m; i++) gains[i] = refit(&search, k, supports + i * k, -INFINITY, weights + i * k);
+    free(memory);
+    return 0;
+}
+
+/* For tests: orthonormal w (r x d) refitted on supports of k features each (r x k); its variance goes to the last. */
+EXPORT int64_t fedspca_refitted(int64_t d, int64_t r, const double *s, int64_t k, const int64_t *supports,
+                                int64_t steps, double *w, double *variance) {
+    static const Effort nothing;
+    index_t sizes[MOST_COLUMNS];
+    const index_t *each[MOST_COLUMNS];
+    for (index_t j = 0; j < r; j++) {
+        sizes[j] = k;
+        each[j] = supports + j * k;
+    }
+    Search search = {.d = d, .r = r, .s = s, .k = sizes, .orthogonal = 1};
+    void *memory = prepare(&search, &nothing);
+    if (!memory) return -1;
+    *variance = refitted(&search, w, each, steps);
+    free(memory);
+    return 0;
+}
