@@ -81,7 +81,7 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
 
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
-    if columns.suits(k, orthogonal):
+    if columns.suits(k):
         found = columns.searched(s, k, orthogonal, tuning, dense)
         if found is not None:
             return Fit(*found)

@@ -9,6 +9,7 @@
 #include "small.h"
 
 #define TIE 1e-9   /* as in selection.py */
+#define TOGETHER 48 /* as in points.py: with more non-zeros in all, each group of columns is refitted by itself */
 #define MOST_COLUMNS 64
 #define MOST_SWAPS 64
 #define GAIN 1e-8  /* as in points.py */
@@ -133,7 +134,7 @@ int lowest(Search *search, index_t k, index_t *support, double *x);
 
 /* columns_together.c */
 double refitted(Search *search, double *w, const index_t *const *supports, index_t steps);
-int nearest(Search *search, const double *near, const index_t *const *supports, double *w);
+int nearest(Search *search, const double *near, const index_t *const *supports, int patience, double *w);
 
 /* columns_points.c */
 void put(Search *search, double *w, index_t j, index_t k, const index_t *support, const double *x);

@@ -13,7 +13,7 @@ from fedspca.linalg.compiled.library import checked, library
 Array = NDArray[np.float64]
 
 _COLUMNS = 64  # the most columns; C keeps lists of them on its stack
-_TOGETHER = 48  # orthogonal columns with more non-zeros in all are refitted by the sparse Newton steps of polish.py
+_MANY = 240  # non-zeros in all: with more, products of large matrices take most of the time, and BLAS is faster
 _FIRST, _SWEEPS, _MOVES = 1, 2, 4  # stages of a search
 _INT, _DOUBLE, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _SEARCH = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _DOUBLE, _INT, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS)
@@ -21,9 +21,9 @@ _SEARCH = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _DOUBLE, _INT, _ADDRE
 _LOWEST = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
 
 
-def suits(k: Sequence[int], orthogonal: bool) -> bool:
+def suits(k: Sequence[int]) -> bool:
     """Whether C can search for all columns: there is a library, and the problem is of a size for which it was written."""
-    return library() is not None and len(k) <= _COLUMNS and not (orthogonal and sum(k) > _TOGETHER)
+    return library() is not None and len(k) <= _COLUMNS and sum(k) <= _MANY
 
 
 def available(w: Array) -> bool:

@@ -4,7 +4,7 @@
 
 #include "columns.h"
 
-enum { STEPS = 2, SWEEPS = 3, POLISHING = 6 };
+enum { PATIENCE = 2, ROUGH = 3, STEPS = 2, SWEEPS = 3, POLISHING = 6 };
 
 static size_t bytes_of(const Search *search) { return (size_t)(search->r * search->d) * sizeof(double); }
 
@@ -181,17 +181,34 @@ static double in_turn(Search *search, double *w, double variance, const index_t 
 static double joint(Search *search, const double *near, double *w, double variance, const index_t *const *supports) {
     double *start = search->joined;
     memcpy(start, w, bytes_of(search));
-    nearest(search, near, supports, start);
+    nearest(search, near, supports, 0, start);
     double after = refitted(search, start, supports, STEPS);
     if (!(after > variance)) return variance;
     memcpy(w, start, bytes_of(search));
     return after;
 }
 
+/* Orthogonal columns with many non-zeros in all: those near others, refitted. Minus infinity if there are none. */
+static double one_by_one(Search *search, const double *near, const index_t *const *supports, double *w) {
+    stand_beside(search, 0, 0, 1);
+    for (index_t j = 0; j < search->r; j++) {
+        refit(search, search->k[j], supports[j], -INFINITY, search->best_x);
+        put(search, w, j, search->k[j], supports[j], search->best_x);
+    }
+    return nearest(search, near, supports, PATIENCE, w) ? refitted(search, w, supports, ROUGH) : -INFINITY;
+}
+
+static int many(const Search *search) {
+    index_t all = 0;
+    for (index_t j = 0; j < search->r; j++) all += search->k[j];
+    return all > TOGETHER;
+}
+
 /* The best loadings on the supports of others, cut off at k, in w; returns their variance. */
 double fitted(Search *search, const double *near, int orthogonal, double *w) {
     const index_t *supports[MOST_COLUMNS];
     supports_of(search, near, search->named, supports);
+    if (orthogonal && many(search)) return one_by_one(search, near, supports, w);
     double variance = in_order(search, supports, orthogonal, w);
     if (!isfinite(variance) || !overlap(search, w)) return variance;
     return orthogonal ? joint(search, near, w, variance, supports) : in_turn(search, w, variance, supports, SWEEPS);
@@ -234,7 +251,7 @@ static void together(Search *search, double *w, double *variance) {
     supports_of(search, w, search->named, supports);
     double *trial = search->joined, after;
     memcpy(trial, w, bytes_of(search));
-    after = refitted(search, trial, supports, STEPS);
+    after = refitted(search, trial, supports, many(search) ? ROUGH : STEPS);
     if (!(after > *variance)) return;
     memcpy(w, trial, bytes_of(search));
     *variance = after;

@@ -8,6 +8,7 @@
 
 #define RADIUS 0.7 /* these are the constants of together.py */
 #define RIDGE 1e-9
+#define LEAST_RIDGE 1e-14 /* that of sparse_stiefel.py */
 #define VACUOUS 1e-14
 #define FLAT 1e-3
 #define ORTHONORMAL 1e-13
@@ -24,16 +25,33 @@ static int share_a_feature(index_t m, const index_t *a, index_t n, const index_t
     return 0;
 }
 
-/* The columns that share features, their entries one after the other, and the pairs of columns that do. */
-static void frame_on(Search *search, const index_t *const *supports) {
+/* Number the groups of columns that share features, directly or through others; -1 for a column that shares none. With
+   few entries in all, all of these are one group, as in together.py; with more, each is refitted by itself. */
+static index_t number_groups(Search *search, const index_t *const *supports, index_t *group) {
+    index_t r = search->r, n = 0, entries = 0;
+    const index_t *k = search->k;
+    for (index_t j = 0; j < r; j++) group[j] = -1;
+    for (index_t i = 0; i < r; i++)
+        for (index_t j = 0; j < i; j++) {
+            if (!share_a_feature(k[i], supports[i], k[j], supports[j])) continue;
+            index_t from = group[i], to = group[j] >= 0 ? group[j] : from >= 0 ? from : n++;
+            for (index_t o = 0; o < r; o++)
+                if (o == i || o == j || (from >= 0 && group[o] == from)) group[o] = to;
+        }
+    for (index_t j = 0; j < r; j++) entries += k[j];
+    if (entries > TOGETHER) return n;
+    for (index_t j = 0; j < r; j++)
+        if (group[j] >= 0) group[j] = 0;
+    return 1;
+}
+
+/* The columns of a group, their entries one after the other, and the pairs of columns that share features. */
+static void frame_on(Search *search, const index_t *const *supports, const index_t *group, index_t number) {
     Frame *frame = &search->frame;
     const index_t *k = search->k;
     frame->n = frame->c = frame->p = 0;
     for (index_t j = 0; j < search->r; j++) {
-        int shares = 0;
-        for (index_t i = 0; i < search->r && !shares; i++)
-            shares = i != j && share_a_feature(k[i], supports[i], k[j], supports[j]);
-        if (!shares) continue;
+        if (group[j] != number) continue;
         frame->start[frame->c] = frame->n;
         frame->column[frame->c++] = j;
         for (index_t i = 0; i < k[j]; i++) frame->features[frame->n++] = supports[j][i];
@@ -89,21 +107,17 @@ static double variance_of(Frame *frame, const double *x) {
     return dot(frame->n, x, frame->gradient);
 }
 
-/* The variance of the columns that stay as they are. */
-static double variance_apart(Search *search, const double *w, const index_t *const *supports) {
-    Frame *frame = &search->frame;
-    index_t d = search->d, next = 0;
+/* The variance of all columns. */
+static double variance_in_all(Search *search, const double *w, const index_t *const *supports) {
+    index_t d = search->d;
     double sum = 0.0;
-    for (index_t j = 0; j < search->r; j++) {
-        if (next < frame->c && frame->column[next] == j) {
-            next++;
-            continue;
+    for (index_t j = 0; j < search->r; j++)
+        for (index_t a = 0; a < search->k[j]; a++) {
+            const double *row = search->s + supports[j][a] * d;
+            double image = 0.0;
+            for (index_t b = 0; b < search->k[j]; b++) image += row[supports[j][b]] * w[j * d + supports[j][b]];
+            sum += w[j * d + supports[j][a]] * image;
         }
-        for (index_t a = 0; a < search->k[j]; a++)
-            for (index_t b = 0; b < search->k[j]; b++)
-                sum += w[j * d + supports[j][a]] * search->s[supports[j][a] * d + supports[j][b]] *
-                       w[j * d + supports[j][b]];
-    }
     return sum;
 }
 
@@ -148,7 +162,7 @@ static double dot_on_column(const Frame *frame, index_t q, const double *a, cons
 }
 
 /* The factor of J J', with a one on the diagonal for a constraint without a gradient. */
-static int factorised(Frame *frame) {
+static int factorised(Frame *frame, double ridge) {
     index_t n = frame->n, m = frame->p;
     double *normal = frame->normal, most = 0.0;
     for (index_t i = 0; i < m; i++)
@@ -163,21 +177,24 @@ static int factorised(Frame *frame) {
         if (normal[i * m + i] > most) most = normal[i * m + i];
     for (index_t i = 0; i < m; i++) {
         double *own = normal + i * m + i;
-        *own += (*own <= VACUOUS * most ? most : RIDGE * most) + 1e-300;
+        *own += (*own <= VACUOUS * most ? most : ridge * most) + 1e-300;
     }
     return cholesky(m, normal);
 }
 
-/* The nearest orthonormal loadings by least-norm corrections, in place; returns whether there are any near. */
-static int retracted(Frame *frame, double *x) {
+/* The nearest orthonormal loadings by least-norm corrections, in place; returns whether there are any near. So many
+   corrections in a row as `patience` says may fail to halve the error: none in together.py, two in sparse_stiefel.py. */
+static int retracted(Frame *frame, double *x, int patience) {
     double before = INFINITY;
-    for (int step = 0; step < RETRACTIONS; step++) {
+    int stuck = 0;
+    for (int step = 0; step < (patience ? 2 : 1) * RETRACTIONS; step++) {
         double size = errors(frame, x);
         if (size <= ORTHONORMAL) return 1;
-        if (!(size <= 0.5 * before)) return 0;
+        stuck = size <= 0.5 * before ? 0 : stuck + 1;
+        if (stuck > patience || !(size <= 1e3)) return 0;
         before = size;
         constraints(frame, x);
-        if (factorised(frame)) return 0;
+        if (factorised(frame, patience ? LEAST_RIDGE : RIDGE)) return 0;
         cholesky_solve(frame->p, frame->normal, 1, frame->error);
         for (index_t c = 0; c < frame->p; c++)
             add_scaled(frame->n, -frame->error[c], frame->jacobian + c * frame->n, x);
@@ -278,7 +295,7 @@ static int newton_step(Search *search, const double *x) {
     Frame *frame = &search->frame;
     index_t n = frame->n;
     constraints(frame, x);
-    if (factorised(frame)) return 0;
+    if (factorised(frame, RIDGE)) return 0;
     image_of(frame, x, frame->gradient);
     for (index_t e = 0; e < n; e++) frame->gradient[e] *= 2.0;
     for (index_t c = 0; c < frame->p; c++) frame->multiplier[c] = dot(n, frame->jacobian + c * n, frame->gradient);
@@ -302,18 +319,17 @@ static int newton_step(Search *search, const double *x) {
     return 1;
 }
 
-/* Argmax of tr(w' S w) over orthonormal w on given supports, from orthonormal w in place; returns the variance. */
-double refitted(Search *search, double *w, const index_t *const *supports, index_t steps) {
+/* Newton steps of the columns of the frame, while these gain; returns the variance of all columns. */
+static double climb(Search *search, double *w, double value, index_t steps) {
     Frame *frame = &search->frame;
-    frame_on(search, supports);
     flat(search, w, frame->x);
-    double apart = variance_apart(search, w, supports), value = apart + variance_of(frame, frame->x);
-    for (index_t step = 0; step < steps && frame->n; step++) {
+    double apart = value - variance_of(frame, frame->x);
+    for (index_t step = 0; step < steps; step++) {
         int gained = 0;
         if (!newton_step(search, frame->x) || !(frame->promise > 0.2 * RISE * value)) break;
         for (int length = 0; length < LENGTHS && !gained; length++) {
             for (index_t e = 0; e < frame->n; e++) frame->trial[e] = frame->x[e] + lengths[length] * frame->step[e];
-            if (!retracted(frame, frame->trial)) continue;
+            if (!retracted(frame, frame->trial, 0)) continue;
             double after = apart + variance_of(frame, frame->trial);
             if (!(after > value * (1.0 + RISE))) continue;
             gained = 1;
@@ -326,18 +342,39 @@ double refitted(Search *search, double *w, const index_t *const *supports, index
     return value;
 }
 
-/* Orthonormal loadings on given supports near others, written over w, whose columns that share no feature stay; returns
-   whether there are any. */
-int nearest(Search *search, const double *near, const index_t *const *supports, double *w) {
+/* Argmax of tr(w' S w) over orthonormal w on given supports, from orthonormal w in place; returns the variance. */
+double refitted(Search *search, double *w, const index_t *const *supports, index_t steps) {
+    index_t group[MOST_COLUMNS], n = number_groups(search, supports, group);
+    double value = variance_in_all(search, w, supports);
+    for (index_t number = 0; number < n; number++) {
+        frame_on(search, supports, group, number);
+        if (search->frame.n) value = climb(search, w, value, steps);
+    }
+    return value;
+}
+
+/* The columns of the frame near those of others, orthonormal, written over w; returns whether there are any. */
+static int approach(Search *search, const double *near, int patience, double *w) {
     Frame *frame = &search->frame;
-    frame_on(search, supports);
     flat(search, near, frame->x);
     for (index_t q = 0; q < frame->c; q++) {
         index_t start = frame->start[q], k = frame->start[q + 1] - start;
         double *x = frame->x + start, size = sqrt(dot(k, x, x));
         for (index_t i = 0; i < k; i++) x[i] /= size > 1e-300 ? size : 1e-300;
     }
-    if (!retracted(frame, frame->x)) return 0;
+    if (!retracted(frame, frame->x, patience)) return 0;
     scatter(search, frame->x, w);
     return 1;
+}
+
+/* Orthonormal loadings on given supports near others, written over orthonormal w where there are any. Columns that
+   share no feature stay. Returns whether there are some for all others. */
+int nearest(Search *search, const double *near, const index_t *const *supports, int patience, double *w) {
+    index_t group[MOST_COLUMNS], n = number_groups(search, supports, group);
+    int all = 1;
+    for (index_t number = 0; number < n; number++) {
+        frame_on(search, supports, group, number);
+        if (search->frame.n) all &= approach(search, near, patience, w);
+    }
+    return all;
 }
