@@ -49,15 +49,22 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
     k = tuple(min(kj, len(s)) for kj in k)
     dense = list(starts)
     if len(k) == 1:
-        given = np.hstack(dense) if dense else None
         alone = Beside(s, np.zeros((len(s), 0)), orthogonal)
-        column = alone.column(lowest(alone, best_columns(alone, k[0], tuning, given)[0]).support)
+        column = alone.column(_single_support(alone, k[0], tuning, dense))
         return Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain)
     rows = _promising(s, k, dense, tuning)
     if len(rows) < len(s):
         return _widened(s, rows, k, orthogonal, tuning, dense)
     best = _searched(s, k, orthogonal, tuning, dense)
     return _finished(s, best, k, orthogonal)
+
+
+def _single_support(alone: Beside, k: int, tuning: Tuning, dense: list[Array]) -> Index:
+    """The features of the best column, if it is the only one."""
+    if columns.suits((k,)):
+        return columns.single(alone.s, k, tuning, dense)
+    given = np.hstack(dense) if dense else None
+    return lowest(alone, best_columns(alone, k, tuning, given)[0]).support
 
 
 def _promising(s: Array, k: Counts, dense: list[Array], tuning: Tuning) -> Index:
@@ -75,6 +82,8 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
     near = _searched(s[np.ix_(rows, rows)], k, orthogonal, tuning, [w[rows] for w in dense])
     w = np.zeros((1, len(s), len(k)))
     w[0, rows] = near.w
+    if columns.suits(k):
+        return _finished(s, Fit(*columns.swept(s, w[0], near.variance, k, orthogonal, tuning)), k, orthogonal)
     found = Points(w, np.array([near.variance]))
     best = swept(s, found, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
     return _finished(s, best.fits()[0], k, orthogonal)

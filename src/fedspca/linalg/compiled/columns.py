@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 _COLUMNS = 64  # the most columns; C keeps lists of them on its stack
 _MANY = 240  # non-zeros in all: with more, products of large matrices take most of the time, and BLAS is faster
-_FIRST, _SWEEPS, _MOVES = 1, 2, 4  # stages of a search
+_FIRST, _SWEEPS, _MOVES, _SINGLE = 1, 2, 4, 8  # stages of a search
 _INT, _DOUBLE, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _SEARCH = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _DOUBLE, _INT, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS)
 
@@ -47,6 +47,24 @@ def searched(
         if not tuning.late:
             call.run(stage)
     return call.best()
+
+
+def swept(
+    s: Array, w: Array, variance: float, k: Sequence[int], orthogonal: bool, tuning: Tuning
+) -> tuple[Array, float]:
+    """Loadings (d, r) swept until nothing gains, and their variance."""
+    call = _Search(s, k, orthogonal, tuning, [])
+    call.w[0], call.variances[0], call.n = w.T, variance, 1
+    if not tuning.late:
+        call.run(_SWEEPS)
+    return call.best()
+
+
+def single(s: Array, k: int, tuning: Tuning, dense: Sequence[Array]) -> NDArray[np.intp]:
+    """The support of the best column of k features, the lowest of equal features selected."""
+    call = _Search(s, (k,), True, tuning, dense)
+    call.run(_SINGLE)
+    return np.flatnonzero(call.w[0, 0])
 
 
 def lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:

@@ -6,7 +6,7 @@
 #include "columns.h"
 
 #define BEHIND 0.1 /* as in joint.py */
-enum { FIRST = 1, SWEEPS = 2, MOVES = 4 };
+enum { FIRST = 1, SWEEPS = 2, MOVES = 4, SINGLE = 8 };
 enum { TOOK = 9 }; /* columns that are kept for a feature handed over */
 
 /* Working memory, laid out twice: without a base, to learn its size, and then for use. */
@@ -290,6 +290,16 @@ static void final(Search *search, const Effort *effort) {
     best_points(search, points, search->r, 1, INFINITY);
 }
 
+/* One column, the lowest of equal features selected, into `first`. */
+static void single(Search *search, const Effort *effort) {
+    Columns *best = &search->kept;
+    stand_beside(search, 0, 0, 1);
+    best_of_each(search, search->k[0], effort, search->n_given, search->given, 1, best);
+    lowest(search, best->k, best->supports, best->weights);
+    put(search, search->moved, 0, best->k, best->supports, best->weights);
+    add_point(search, &search->first, search->moved, best->gains[0]);
+}
+
 static void last_moves(Search *search, const Effort *effort) {
     double *w = search->first.w, *variance = search->first.variances;
     handed_over(search, w, variance, effort);
@@ -323,7 +333,7 @@ static void *prepare(Search *search, const Effort *effort) {
     return memory.base;
 }
 
-/* Stages of a search: FIRST finds finalists, SWEEPS sweeps them and keeps the best, MOVES moves features between its
+/* Stages of a search: SINGLE finds one column, if there is one only; FIRST finds finalists, SWEEPS sweeps them and keeps the best, MOVES moves features between its
    columns. Points go in (without FIRST) and out through w (r x d each) and `variances`. Returns how many there are; 0
    where numpy has to search; -1 without memory. */
 EXPORT int64_t fedspca_columns(int64_t d, int64_t r, const double *s, const int64_t *k, int64_t orthogonal,
@@ -333,7 +343,10 @@ EXPORT int64_t fedspca_columns(int64_t d, int64_t r, const double *s, const int6
     Effort effort = effort_of(numbers, near);
     void *memory = prepare(&search, &effort);
     if (!memory) return -1;
-    if (stages & FIRST) n_points = finalists(&search, &effort) ? 0 : search.first.m;
+    if (stages & SINGLE) {
+        single(&search, &effort);
+        n_points = 1;
+    } else if (stages & FIRST) n_points = finalists(&search, &effort) ? 0 : search.first.m;
     else
         for (index_t i = 0; i < n_points; i++) add_point(&search, &search.first, w + i * r * d, variances[i]);
     if (n_points && (stages & SWEEPS)) final(&search, &effort);
