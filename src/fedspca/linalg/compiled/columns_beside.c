@@ -65,17 +65,17 @@ static void deflate(Search *search) {
             if (weight != 0.0) add_scaled(d, weight, row, image);
         }
     }
-    memcpy(beside->rest, beside->image, (size_t)(q * d) * sizeof(double));
+    double *inner = search->gram; /* B' S B */
+    memset(inner, 0, (size_t)(q * q) * sizeof *inner);
+    for (index_t t = 0; t < beside->n_touched; t++)
+        for (index_t p = 0; p < q; p++)
+            add_scaled(q, beside->image[p * d + beside->touched[t]], beside->across + t * q, inner + p * q);
     beside->captured = 0.0;
-    for (index_t p = 0; p < q; p++)
-        for (index_t o = 0; o < q; o++) {
-            double inner = 0.0, *rest = beside->rest + p * d;
-            for (index_t t = 0; t < beside->n_touched; t++)
-                inner += beside->across[t * q + o] * beside->image[p * d + beside->touched[t]];
-            if (o == p) beside->captured += inner;
-            for (index_t t = 0; t < beside->n_touched; t++)
-                rest[beside->touched[t]] -= 0.5 * inner * beside->across[t * q + o];
-        }
+    for (index_t p = 0; p < q; p++) beside->captured += inner[p * q + p];
+    memcpy(beside->rest, beside->image, (size_t)(q * d) * sizeof(double));
+    for (index_t t = 0; t < beside->n_touched; t++)
+        for (index_t p = 0; p < q; p++)
+            beside->rest[p * d + beside->touched[t]] -= 0.5 * dot(q, inner + p * q, beside->across + t * q);
     for (index_t i = 0; i < d; i++) beside->diagonal[i] = search->s[i * d + i];
     for (index_t t = 0; t < beside->n_touched; t++) {
         index_t i = beside->touched[t];

@@ -44,6 +44,22 @@ static double kth_by_insertion(index_t d, const double *values, index_t k, doubl
     return top[k - 1];
 }
 
+/* The same without branches, for a k that the compiler knows: each value sinks through the list. */
+static inline double kth_by_sinking(index_t d, const double *values, int k, double *top) {
+    double list[8];
+    for (int j = 0; j < k; j++) list[j] = -1.0;
+    for (index_t i = 0; i < d; i++) {
+        double value = fabs(values[i]);
+        for (int j = 0; j < k; j++) {
+            double high = list[j] > value ? list[j] : value;
+            value = list[j] > value ? value : list[j];
+            list[j] = high;
+        }
+    }
+    for (int j = 0; j < k; j++) top[j] = list[j];
+    return list[k - 1];
+}
+
 /* The same by Hoare's selection, for a larger k; `top` has d entries, and the largest is not its first. */
 static double kth_by_selection(index_t d, const double *values, index_t k, double *top) {
     for (index_t i = 0; i < d; i++) top[i] = fabs(values[i]);
@@ -67,7 +83,15 @@ static double kth_by_selection(index_t d, const double *values, index_t k, doubl
 }
 
 static double kth_largest(index_t d, const double *values, index_t k, double *top) {
-    return k <= SHORT ? kth_by_insertion(d, values, k, top) : kth_by_selection(d, values, k, top);
+    switch (k) {
+    case 1: return kth_by_sinking(d, values, 1, top);
+    case 2: return kth_by_sinking(d, values, 2, top);
+    case 3: return kth_by_sinking(d, values, 3, top);
+    case 4: return kth_by_sinking(d, values, 4, top);
+    case 5: return kth_by_sinking(d, values, 5, top);
+    case 6: return kth_by_sinking(d, values, 6, top);
+    default: return k <= SHORT ? kth_by_insertion(d, values, k, top) : kth_by_selection(d, values, k, top);
+    }
 }
 
 static double largest(index_t d, const double *values) {

@@ -16,6 +16,26 @@
 enum { RETRACTIONS = 12, LENGTHS = 3 };
 static const double lengths[LENGTHS] = {1.0, 0.3, 0.09};
 
+/* As in small.h, for one right-hand side: sums that do not wait for each other, and a division for each row only. */
+static int factor(index_t n, double *a) {
+    for (index_t i = 0; i < n; i++) {
+        double *row = a + i * n;
+        for (index_t j = 0; j < i; j++) row[j] = (row[j] - dot(j, row, a + j * n)) * a[j * n + j];
+        double pivot = row[i] - dot(i, row, row);
+        if (!(pivot > 0.0)) return 1;
+        row[i] = 1.0 / sqrt(pivot); /* the inverse is what is needed */
+    }
+    return 0;
+}
+
+static void solve(index_t n, const double *l, double *b) {
+    for (index_t i = 0; i < n; i++) b[i] = (b[i] - dot(i, l + i * n, b)) * l[i * n + i];
+    for (index_t i = n - 1; i >= 0; i--) {
+        b[i] *= l[i * n + i];
+        add_scaled(i, -b[i], l + i * n, b);
+    }
+}
+
 static int share_a_feature(index_t m, const index_t *a, index_t n, const index_t *b) {
     for (index_t i = 0, j = 0; i < m && j < n;) {
         if (a[i] == b[j]) return 1;
@@ -179,7 +199,7 @@ static int factorised(Frame *frame, double ridge) {
         double *own = normal + i * m + i;
         *own += (*own <= VACUOUS * most ? most : ridge * most) + 1e-300;
     }
-    return cholesky(m, normal);
+    return factor(m, normal);
 }
 
 /* The nearest orthonormal loadings by least-norm corrections, in place; returns whether there are any near. So many
@@ -195,7 +215,7 @@ static int retracted(Frame *frame, double *x, int patience) {
         before = size;
         constraints(frame, x);
         if (factorised(frame, patience ? LEAST_RIDGE : RIDGE)) return 0;
-        cholesky_solve(frame->p, frame->normal, 1, frame->error);
+        solve(frame->p, frame->normal, frame->error);
         for (index_t c = 0; c < frame->p; c++)
             add_scaled(frame->n, -frame->error[c], frame->jacobian + c * frame->n, x);
     }
@@ -270,9 +290,9 @@ static int plain_step(Frame *frame, index_t t) {
     size = FLAT * sqrt(size);
     for (index_t i = 0; i < t * t; i++) lifted[i] = negative[i] = -frame->reduced[i];
     for (index_t i = 0; i < t; i++) lifted[i * t + i] -= size;
-    if (cholesky(t, lifted) || cholesky(t, negative)) return 0;
+    if (factor(t, lifted) || factor(t, negative)) return 0;
     memcpy(frame->along, frame->slope, (size_t)t * sizeof(double));
-    cholesky_solve(t, negative, 1, frame->along);
+    solve(t, negative, frame->along);
     return 1;
 }
 
@@ -299,7 +319,7 @@ static int newton_step(Search *search, const double *x) {
     image_of(frame, x, frame->gradient);
     for (index_t e = 0; e < n; e++) frame->gradient[e] *= 2.0;
     for (index_t c = 0; c < frame->p; c++) frame->multiplier[c] = dot(n, frame->jacobian + c * n, frame->gradient);
-    cholesky_solve(frame->p, frame->normal, 1, frame->multiplier);
+    solve(frame->p, frame->normal, frame->multiplier);
     index_t t = tangent_basis(frame);
     for (index_t i = 0; i < t; i++) {
         double *half = frame->half;
