@@ -104,7 +104,7 @@ def test_a_column_beside_others_is_refitted_alike(kind, orthogonal):
         supports = np.array([np.sort(rng.choice(d, k, replace=False)) for _ in range(m)])
         gains, weights, others = np.empty(m), np.empty((m, k)), np.ascontiguousarray(w.T)
         given = [array.ctypes.data_as(ctypes.c_void_p) for array in (s, others, supports, gains, weights)]
-        assert not library().fedspca_refit(
+        assert not library().fedspca_refit_beside(
             *map(ctypes.c_int64, (d, w.shape[1])), *given[:2], *map(ctypes.c_int64, (orthogonal, m, k)), *given[2:]
         )
         plain, near = Beside(s, orthonormal_basis(w), orthogonal).refit(supports)

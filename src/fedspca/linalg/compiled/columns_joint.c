@@ -381,7 +381,7 @@ EXPORT int64_t fedspca_lowest(int64_t d, int64_t r, const double *s, const int64
 }
 
 /* For tests: the gains (m) and weights (m x k) of m supports beside the span of q columns (q x d). */
-EXPORT int64_t fedspca_refit(int64_t d, int64_t q, const double *s, const double *columns, int64_t orthogonal,
+EXPORT int64_t fedspca_refit_beside(int64_t d, int64_t q, const double *s, const double *columns, int64_t orthogonal,
                              int64_t m, int64_t k, const int64_t *supports, double *gains, double *weights) {
     static const Effort nothing;
     index_t sizes[MOST_COLUMNS];

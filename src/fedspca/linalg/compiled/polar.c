@@ -212,7 +212,7 @@ static void turned_columns(const Lapack *lapack, index_t d, index_t r, const dou
     }
 }
 
-int nearest(const Lapack *lapack, index_t d, index_t r, const double *x, double *out, earlier_t *earlier, double *work) {
+int nearest_orthonormal(const Lapack *lapack, index_t d, index_t r, const double *x, double *out, earlier_t *earlier, double *work) {
     double *gram = work, *root = gram + r * r, *rest = root + r * r;
     gram_matrix(lapack, d, r, x, gram);
     if (inverse_root(lapack, r, gram, root, earlier, rest)) return nearest_by_svd(lapack, d, r, x, out);

@@ -15,6 +15,6 @@ index_t polar_work(index_t r);
 
 /* The columns of x and out, of length d, are the r rows of these arrays. `earlier` may be NULL. Returns 0, 1 where
    LAPACK did not converge, -1 without memory. */
-int nearest(const Lapack *lapack, index_t d, index_t r, const double *x, double *out, earlier_t *earlier, double *work);
+int nearest_orthonormal(const Lapack *lapack, index_t d, index_t r, const double *x, double *out, earlier_t *earlier, double *work);
 
 #endif

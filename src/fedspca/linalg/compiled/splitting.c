@@ -90,7 +90,7 @@ static double objective(const admm_t *s, const double *w, const double *gradient
 static int lowest(const admm_t *s, index_t n, double *values, double *at, double *slope) {
     index_t size = s->d * s->r;
     for (index_t i = 0; i < n; i++) {
-        int status = nearest(s->lapack, s->d, s->r, s->z + i * size, at + i * size, NULL, s->polar);
+        int status = nearest_orthonormal(s->lapack, s->d, s->r, s->z + i * size, at + i * size, NULL, s->polar);
         if (status) return status;
     }
     gradients(s, n, at, slope);
@@ -129,7 +129,7 @@ static int step(const admm_t *s, index_t start, double relaxed) {
     for (index_t j = 0; j < r; j++)
         for (index_t i = j * d; i < (j + 1) * d; i++) s->x[i] = gradient[i] + (z[i] - dual[i]) * rho[j];
     earlier_t earlier = {s->vectors + start * r * r, s->fresh + start};
-    int status = nearest(s->lapack, d, r, s->x, w, &earlier, s->polar);
+    int status = nearest_orthonormal(s->lapack, d, r, s->x, w, &earlier, s->polar);
     if (status) return status;
     double kept = 1.0 - relaxed;
     for (index_t j = 0; j < r; j++) {
@@ -361,7 +361,7 @@ EXPORT int64_t fedspca_settle(const Lapack *lapack, const quadratic_t *q, int64_
 EXPORT int64_t fedspca_nearest(const Lapack *lapack, int64_t n, int64_t d, int64_t r, const double *x, double *out) {
     double *work = malloc((size_t)polar_work(r) * sizeof(double));
     int status = work == NULL ? -1 : 0;
-    for (index_t i = 0; i < n && !status; i++) status = nearest(lapack, d, r, x + i * d * r, out + i * d * r, NULL, work);
+    for (index_t i = 0; i < n && !status; i++) status = nearest_orthonormal(lapack, d, r, x + i * d * r, out + i * d * r, NULL, work);
     free(work);
     return status > 0 ? -2 : status;
 }
