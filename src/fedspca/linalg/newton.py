@@ -19,6 +19,7 @@ _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
 _SHRUNK = 0.03  # the trust radius is multiplied by this if none of these lengths descends
 _FEW = 300  # with at most this many non-zeros, a factorisation is faster than conjugate gradients
 _STIFF = 1e4  # curvature off the tangent space, relative to the largest on it
+_ROUNDED = 1e-15  # two columns that share one feature cannot both keep it: a retraction leaves zero, or a rounding error
 DUST = 1e-9  # an entry this small is a zero that rounding has missed, and would demand an exact sign of its gradient
 
 
@@ -69,6 +70,7 @@ def descend(p: Surrogate, z: Array, value: float, slack: float = 0.0) -> tuple[A
     w = retract(np.where(np.abs(z) > DUST, z, 0.0))
     if w is None:
         return None
+    w[np.abs(w) <= _ROUNDED] = 0.0
     new, signed = p.trial(w)
     return (w, new, signed) if new < value + slack * abs(value) else None
 

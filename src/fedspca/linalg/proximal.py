@@ -6,8 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.compiled import proximal as compiled
+from fedspca.linalg.compiled import stiefel
+from fedspca.linalg.compiled.blas import with_blas
 from fedspca.linalg.newton import Surrogate, descend, polish
-from fedspca.linalg.quadratic import Quadratic
+from fedspca.linalg.quadratic import DenseQuadratic, Quadratic
 from fedspca.linalg.shrinkage import soft_threshold
 from fedspca.linalg.sparse_stiefel import NormalEquations, retract
 
@@ -104,6 +107,10 @@ def _first_rows(half: Array, lam: Array, start: Array, *, known: bool) -> NDArra
 
 def _solve(p: Surrogate, w: Array, tol: float, max_iter: int, multiplier: Array | None) -> L1Solution:
     """Proximal steps; a Newton step whenever the support has (almost) stopped changing."""
+    fast = with_blas()
+    if fast is not None and isinstance(p.quadratic, DenseQuadratic) and stiefel.fits(w):
+        linear = p.linear if p.linear.any() else None
+        return L1Solution(*compiled.solve(fast, p.quadratic, linear, p.lam, w, tol, max_iter, multiplier))
     value, half_way = p.trial(w)
     half = p.quadratic.outer(half_way) + p.linear
     lagrange = _first_multiplier(w, half, p.lam) if multiplier is None else multiplier

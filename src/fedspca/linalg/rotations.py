@@ -22,7 +22,7 @@ def varimax(w: Array, *, max_iter: int = 30, tol: float = 1e-4) -> Array:
     rotation, last = np.eye(r), 0.0
     for _ in range(max_iter):
         x = heavy @ rotation
-        cubic = x**3 - x * (np.einsum("ij,ij->j", x, x) / d)
+        cubic = x * (x * x - np.einsum("ij,ij->j", x, x) / d)
         u, s, vt = np.linalg.svd(heavy.T @ cubic)
         rotation = u @ vt
         total = float(s.sum())

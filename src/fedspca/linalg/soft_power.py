@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.compiled import soft_power as compiled
+from fedspca.linalg.compiled.blas import with_blas
 from fedspca.linalg.quadratic import Quadratic
 
 Array = NDArray[np.float64]
@@ -52,6 +54,9 @@ def soft_power(
     starts : ndarray of shape (d, e), optional
         Further unit columns to start from.
     """
+    fast = with_blas()
+    if fast is not None:
+        return Columns(*compiled.soft_power(fast, quadratic, lam, features, beside, steps=steps, starts=starts))
     weights = np.asarray(lam, dtype=float)[:, None]
     x, image = _clusters(quadratic, weights, features, beside)
     if starts is not None:

@@ -6,8 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.quadratic import Quadratic
-from fedspca.linalg.sparse_stiefel import retract_with_signs
+from fedspca.linalg.compiled import splitting as compiled
+from fedspca.linalg.compiled.blas import with_blas
+from fedspca.linalg.quadratic import DenseQuadratic, Quadratic
+from fedspca.linalg.sparse_stiefel import retract, retract_with_signs
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -20,6 +22,9 @@ _ADAPTED = 200  # steps after which they stay as they are, so that the steps con
 _RELAXED = 1.6  # over-relaxation: about half as many steps as with 1
 _SETTLING = 1.8  # the same near a stationary point
 _DEPENDENT = 1e-10  # share of the largest eigenvalue of x' x at which columns count as dependent
+_COARSE = 3e-6  # single precision is enough down to this distance from a stationary point
+_LARGE = 1000  # features from which products in single precision are worth a copy of Q
+_WIDER = (0.5, 1.0)  # entries that a support gets in addition, as shares of those it has
 _ORIGIN = 1e-300
 _EVERY: Mapping[int, int] = {}
 
@@ -60,6 +65,13 @@ def split(
     early once ten of them change no entry by more than ``tol``, or if ``max(keep)`` steps leave all objectives above
     ``aim``.
     """
+    fast = with_blas()
+    if fast is not None:
+        return Split(
+            *compiled.split(
+                fast, quadratic, lam, starts, steps=steps, tol=tol, keep=keep, multipliers=multipliers, aim=aim
+            )
+        )
     w, z, at = starts, starts, np.arange(len(starts))
     rho = np.ones((len(starts), 1, starts.shape[2]))
     dual, last, threshold = np.zeros_like(starts), starts, lam / rho
@@ -93,7 +105,7 @@ class Settled(NamedTuple):
     """An orthonormal point ``w``, the symmetric L of its stationarity condition, and its objective.
 
     ``stationary`` tells whether the steps have settled. ``w`` is ``sparse``, unless no orthonormal matrix is near the
-    sparse one: supports then overlap in too few features.
+    sparse one: supports then overlap in too few features, and w is dense, or has some more non-zeros.
     """
 
     w: Array
@@ -112,23 +124,85 @@ def settle(
     tol: float,
     linear: Array | float = 0.0,
     multiplier: Array | None = None,
+    widen: bool = False,
 ) -> Settled:
     """A stationary point of ``-tr(w' Q w) - 2 <C, w> + lam ||w||_1`` by the same steps, from one start (d, r).
 
     Steps end once the residual of the stationarity condition is at most ``tol``, relative to the gradient, or if it
     falls too slowly for that. ``multiplier``, the L of a stationary point nearby, lets them begin near it. For many
-    columns this takes far less time than proximal steps: no system in the r (r + 1) / 2 multipliers is solved.
+    columns this takes far less time than proximal steps: no system in the r (r + 1) / 2 multipliers is solved. With
+    many features, products are in single precision at first.
+
+    With ``widen``, a point that has not settled gets more non-zeros, so that it is found fast and loses little.
     """
-    w, z, stationary, last = start, start, False, np.inf
+    fast = with_blas()
+    if fast is not None:
+        c = None if isinstance(linear, float) else linear
+        coarse = _coarse(quadratic)
+        single = None if coarse is None else coarse.factor
+        found = compiled.settle(
+            fast, quadratic, lam, start, steps=steps, tol=tol, linear=c, multiplier=multiplier, single=single
+        )
+    else:
+        found = _settled(quadratic, lam, start, steps, tol, linear, multiplier)
+    w, z, multiplier, stationary = found
+    sparse = None if widen and not stationary else retract_with_signs(z)
+    if sparse is not None:
+        w = sparse
+    elif widen:
+        w = _widened(w, z)
+    value = -float(np.vdot(w, _image(quadratic, w) + 2.0 * linear)) + float(np.abs(w).sum(axis=0) @ lam)
+    return Settled(w, multiplier, value, stationary, sparse is not None)
+
+
+def _coarse(quadratic: Quadratic) -> Quadratic | None:
+    """The same matrix in single precision, if it is large and dense."""
+    if not isinstance(quadratic, DenseQuadratic) or quadratic.n_rows < _LARGE:
+        return None
+    return DenseQuadratic(quadratic.factor.astype(np.float32), shift=quadratic.shift)  # type: ignore[arg-type]
+
+
+def _widened(w: Array, z: Array) -> Array:
+    """The orthonormal matrix near w that has the support of z and the largest of the other entries of w.
+
+    So many of them that there is such a matrix; w itself if there is none.
+    """
+    support = z != 0.0
+    outside = np.sort(np.abs(w[~support]))[::-1]
+    for share in _WIDER:
+        more = int(share * np.count_nonzero(support))
+        if more >= len(outside):
+            break
+        mask = (support | (np.abs(w) > outside[more])).astype(float)
+        near = retract(w * mask, mask)
+        if near is not None:
+            return near
+    return w
+
+
+def _settled(
+    quadratic: Quadratic,
+    lam: Array,
+    start: Array,
+    steps: int,
+    tol: float,
+    linear: Array | float,
+    multiplier: Array | None,
+) -> tuple[Array, Array, Array, bool]:
+    """The orthonormal and the sparse matrix of the last step, the multiplier, and whether the steps have settled."""
+    w, z, stationary, last, exact = start, start, False, np.inf, quadratic
     gradient = 2.0 * (_image(quadratic, w) + linear)
+    quadratic = _coarse(exact) or exact
     dual = np.zeros_like(start) if multiplier is None else _first_dual(w, gradient - w @ multiplier, lam)
     rho, dual = _penalties(w, gradient, lam, np.ones((1, start.shape[1])), dual)
     for step in range(steps):
         if step % _REFRESH == 0 and step:
             distance = _distance(w, z, gradient, dual * rho)
-            stationary = distance <= tol
+            stationary = distance <= tol and quadratic is exact
             if stationary:
                 break
+            if distance <= _COARSE or step > _ADAPTED:
+                quadratic = exact
             if step % _PATIENCE == 0:
                 if step > _PATIENCE and _needed(last, distance, tol) > steps - step:
                     break
@@ -141,12 +215,7 @@ def settle(
         dual = np.minimum(np.maximum(moved, -threshold), threshold)
         z = moved - dual
         gradient = 2.0 * (_image(quadratic, w) + linear)
-    multiplier = _multiplier(w, gradient - dual * rho)
-    sparse = retract_with_signs(z)
-    if sparse is not None:
-        w = sparse
-    value = -float(np.vdot(w, _image(quadratic, w) + 2.0 * linear)) + float(np.abs(w).sum(axis=0) @ lam)
-    return Settled(w, multiplier, value, stationary, sparse is not None)
+    return w, z, _multiplier(w, gradient - dual * rho), stationary
 
 
 def _first_dual(w: Array, slope: Array, lam: Array) -> Array:
@@ -161,11 +230,14 @@ def _multiplier(w: Array, slope: Array) -> Array:
 
 
 def _distance(w: Array, z: Array, gradient: Array, subgradient: Array) -> float:
-    """How far from a stationary point: how far w and z differ, and ``gradient - subgradient`` from ``w L``."""
+    """How far from a stationary point: how far w and z differ, and ``gradient - subgradient`` from ``w L``.
+
+    Both are relative to the norms: a single entry that is slow to leave zero does not count for more than it changes.
+    """
     slope = gradient - subgradient
     left = slope - w @ _multiplier(w, slope)
-    size = float(np.vdot(gradient, gradient)) or 1.0
-    return max(float(np.abs(w - z).max()), float(np.sqrt(np.vdot(left, left) / size)))
+    size, apart = float(np.vdot(gradient, gradient)) or 1.0, w - z
+    return float(np.sqrt(max(np.vdot(apart, apart) / w.shape[1], np.vdot(left, left) / size)))
 
 
 def _needed(before: float, now: float, tol: float) -> float:
@@ -174,7 +246,7 @@ def _needed(before: float, now: float, tol: float) -> float:
 
 
 def _image(quadratic: Quadratic, w: Array) -> Array:
-    product = quadratic @ w
+    product = quadratic @ w.astype(quadratic.factor.dtype, copy=False)
     return product + quadratic.shift * w if quadratic.shift else product
 
 

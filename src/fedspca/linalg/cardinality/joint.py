@@ -18,6 +18,7 @@ from fedspca.linalg.cardinality.polish import (
 )
 from fedspca.linalg.cardinality.selection import TIE, distinct, heaviest
 from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.compiled import columns
 from fedspca.linalg.sparse_stiefel import retract
 from fedspca.linalg.stiefel import orthonormality_error
 
@@ -48,15 +49,22 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
     k = tuple(min(kj, len(s)) for kj in k)
     dense = list(starts)
     if len(k) == 1:
-        given = np.hstack(dense) if dense else None
         alone = Beside(s, np.zeros((len(s), 0)), orthogonal)
-        column = alone.column(lowest(alone, best_columns(alone, k[0], tuning, given)[0]).support)
+        column = alone.column(_single_support(alone, k[0], tuning, dense))
         return Fit(_with(np.zeros((len(s), 1)), 0, column), column.gain)
     rows = _promising(s, k, dense, tuning)
     if len(rows) < len(s):
         return _widened(s, rows, k, orthogonal, tuning, dense)
     best = _searched(s, k, orthogonal, tuning, dense)
     return _finished(s, best, k, orthogonal)
+
+
+def _single_support(alone: Beside, k: int, tuning: Tuning, dense: list[Array]) -> Index:
+    """The features of the best column, if it is the only one."""
+    if columns.suits((k,)):
+        return columns.single(alone.s, k, tuning, dense)
+    given = np.hstack(dense) if dense else None
+    return lowest(alone, best_columns(alone, k, tuning, given)[0]).support
 
 
 def _promising(s: Array, k: Counts, dense: list[Array], tuning: Tuning) -> Index:
@@ -74,12 +82,18 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
     near = _searched(s[np.ix_(rows, rows)], k, orthogonal, tuning, [w[rows] for w in dense])
     w = np.zeros((1, len(s), len(k)))
     w[0, rows] = near.w
+    if columns.suits(k):
+        return _finished(s, Fit(*columns.swept(s, w[0], near.variance, k, orthogonal, tuning)), k, orthogonal)
     found = Points(w, np.array([near.variance]))
     best = swept(s, found, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
     return _finished(s, best.fits()[0], k, orthogonal)
 
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
+    if columns.suits(k):
+        found = columns.searched(s, k, orthogonal, tuning, dense)
+        if found is not None:
+            return Fit(*found)
     quick = tuning.quick()
     points = swept(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
     if tuning.handovers:
@@ -164,8 +178,9 @@ def _pooled(s: Array, k: Counts, cut: list[Index], tuning: Tuning, single: Colum
     points = in_order(s, found, orthogonal=False)
     for _ in k[1:]:
         beside = Beside(s, bases(points.w), orthogonal=False)
-        gains, _ = beside.refit(np.tile(pool, (n, 1)), np.repeat(beside.owners, n))
-        found.append(pool[np.argmax(gains.reshape(n, n), axis=1)])
+        gains = beside.refit(np.tile(pool, (n, 1)), np.repeat(beside.owners, n))[0].reshape(n, n)
+        top = gains.max(axis=1, keepdims=True)
+        found.append(pool[np.argmax(gains >= top - TIE * np.abs(top), axis=1)])
         points = in_order(s, found, orthogonal=False)
     return points.best(tuning.points)
 
@@ -207,19 +222,25 @@ def _finished(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
 
 def _named(s: Array, fit: Fit, orthogonal: bool) -> Fit:
     """The same variance, with the lowest index selected among equal features."""
-    w = fit.w.copy()
+    w = columns.lowest(s, fit.w, orthogonal) if columns.available(fit.w) else _lowest(s, fit.w, orthogonal)
+    if w is None:
+        return fit
+    after = _refit(s, Fit(w, captured(s, w)), orthogonal)
+    return after if after.variance >= fit.variance * (1.0 - TIE) else fit
+
+
+def _lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:
+    """Loadings with the lowest index selected among equal features; None where nothing changes."""
+    z = w.copy()
     for j in range(w.shape[1]):
-        beside = Beside(s, orthonormal_basis(np.delete(w, j, axis=1)), orthogonal)
-        support = np.flatnonzero(w[:, j])
+        support = np.flatnonzero(z[:, j])
         if not len(support):
             continue
-        here = beside.column(support)
-        there = lowest(beside, here)
+        beside = Beside(s, orthonormal_basis(np.delete(z, j, axis=1)), orthogonal)
+        there = lowest(beside, beside.column(support))
         if (there.support != support).any():
-            w = _with(w, j, there)
-    changed = bool(((w != 0.0) != (fit.w != 0.0)).any())
-    after = _refit(s, Fit(w, captured(s, w)), orthogonal) if changed else fit
-    return after if after.variance >= fit.variance * (1.0 - TIE) else fit
+            z = _with(z, j, there)
+    return z if bool(((z != 0.0) != (w != 0.0)).any()) else None
 
 
 def _refit(s: Array, fit: Fit, orthogonal: bool, *, rough: bool = True) -> Fit:

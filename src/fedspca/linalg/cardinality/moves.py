@@ -69,7 +69,7 @@ def _replacements(s: Array, fit: Fit, i: int, orthogonal: bool) -> Columns:
     support = np.flatnonzero(fit.w[:, i])
     d, k = len(s), len(support)
     n = min(_TRIED, d - k)
-    if n <= 0:
+    if n <= 0 or k == 0:
         return Columns(np.zeros((0, k), dtype=np.intp), np.zeros((0, k)), np.zeros(0), np.zeros(0, dtype=np.intp))
     x, of = fit.w[support, i], np.zeros(1, dtype=np.intp)
     image = beside.images(support[None], x[None], of)[0]

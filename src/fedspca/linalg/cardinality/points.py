@@ -10,7 +10,7 @@ from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.cardinality.column import Columns, best_of_each, climbed
 from fedspca.linalg.cardinality.polish import Fit, nearest_orthogonal, refit_orthogonal
 from fedspca.linalg.cardinality.selection import TIE, heaviest, signatures
-from fedspca.linalg.cardinality.together import nearest, refitted
+from fedspca.linalg.cardinality.together import linked, nearest, refitted
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.small import stacked_eigenpairs
 
@@ -159,7 +159,8 @@ def _overlap(w: Array) -> NDArray[np.bool_]:
 
 def _joint(s: Array, points: Points, supports: list[Index], near: Array) -> Points:
     """Orthogonal columns refitted together, from those nearest to some others where there are any."""
-    start, feasible = nearest(near, supports)
+    shares = linked(supports, len(s))
+    start, feasible = nearest(np.where(shares[:, None, :], near, points.w), supports)
     start = np.where(feasible[:, None, None], start, points.w)
     after = Points(*refitted(s, start, supports, _STEPS))
     better = after.variances > points.variances

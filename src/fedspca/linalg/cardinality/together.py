@@ -18,20 +18,34 @@ _FLAT = 1e-3  # share of the largest curvature: flatter directions are not follo
 _RETRACTIONS, _ORTHONORMAL = 12, 1e-13
 
 
+def linked(supports: list[Index], d: int) -> NDArray[np.bool_]:
+    """Whether each column of m loadings shares a feature with another of them: (m, r)."""
+    m = len(supports[0])
+    named = np.zeros((m, d), dtype=np.intp)
+    for support in supports:
+        named[np.arange(m)[:, None], support] += 1
+    return np.stack([(np.take_along_axis(named, support, axis=1) > 1).any(axis=1) for support in supports], axis=1)
+
+
 class _Frame(NamedTuple):
-    """Where the n entries of each of m loadings are: features (m, n), columns (n,), and the pairs p <= q of columns."""
+    """Where the n entries of each of m loadings are: features (m, n), columns (n,), and the pairs p <= q of columns.
+
+    A column that shares no feature with another is the best on its support already. Its entries do not move (m, n).
+    """
 
     features: Index
     columns: Index
     pairs: tuple[Index, Index]
+    moving: Array
 
     @classmethod
-    def on(cls, supports: list[Index]) -> "_Frame":
+    def on(cls, supports: list[Index], d: int) -> "_Frame":
         columns = np.repeat(np.arange(len(supports)), [support.shape[1] for support in supports])
-        return cls(np.concatenate(supports, axis=1), columns, np.triu_indices(len(supports)))
+        moving = linked(supports, d)[:, columns].astype(float)
+        return cls(np.concatenate(supports, axis=1), columns, np.triu_indices(len(supports)), moving)
 
     def at(self, chosen: Index) -> "_Frame":
-        return self._replace(features=self.features[chosen])
+        return self._replace(features=self.features[chosen], moving=self.moving[chosen])
 
     def flat(self, w: Array) -> Array:
         """The entries of loadings (m, d, r) as vectors (m, n)."""
@@ -63,7 +77,8 @@ def refitted(s: Array, w: Array, supports: list[Index], steps: int) -> tuple[Arr
     """Argmax of ``tr(w' S w)`` over orthonormal w on given supports, from orthonormal w: Newton steps, all at once.
 
     A step divides the gradient by the absolute curvature in every direction of the tangent space. It so climbs away
-    from saddle points, which are common: columns that were fitted one after another often are one.
+    from saddle points, which are common: columns that were fitted one after another often are one. Columns that share no
+    feature with another do not move: each has to be the best on its support.
 
     Parameters
     ----------
@@ -81,7 +96,7 @@ def refitted(s: Array, w: Array, supports: list[Index], steps: int) -> tuple[Arr
     tuple of ndarray
         The loadings (m, d, r), and the variances that they capture (m,).
     """
-    frame = _Frame.on(supports)
+    frame = _Frame.on(supports, len(s))
     w, blocks = w.copy(), frame.blocks(s)
     values = _captured(blocks, frame.flat(w))
     moving = np.arange(len(w))
@@ -108,7 +123,7 @@ def refitted(s: Array, w: Array, supports: list[Index], steps: int) -> tuple[Arr
 
 def nearest(w: Array, supports: list[Index]) -> tuple[Array, NDArray[np.bool_]]:
     """Orthonormal loadings on given supports near others (m, d, r), and whether there are any."""
-    frame = _Frame.on(supports)
+    frame = _Frame.on(supports, w.shape[1])
     x = frame.flat(w)
     sizes = np.sqrt(np.einsum("mn,nr->mr", x * x, np.eye(w.shape[2])[frame.columns]))
     return _retracted(x / np.maximum(sizes, 1e-300)[:, frame.columns], frame, w.shape[1])
@@ -126,6 +141,7 @@ def _step(blocks: Array, w: Array, frame: _Frame) -> Array:
     multiplier = (inverse @ (jacobian @ gradient[:, :, None]))[:, :, 0]
     n, r = gradient.shape[1], w.shape[2]
     tangent = np.eye(n) - jacobian.transpose(0, 2, 1) @ inverse @ jacobian
+    tangent *= frame.moving[:, :, None] * frame.moving[:, None, :]
     lagrange = np.zeros((len(w), r, r))
     p, q = frame.pairs
     lagrange[:, p, q] = multiplier

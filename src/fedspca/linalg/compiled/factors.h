@@ -19,6 +19,10 @@ typedef struct {
     void (*dsymv)(char *, int *, double *, double *, int *, double *, int *, double *, double *, int *);
     void (*dsyevr)(char *, char *, char *, int *, double *, int *, double *, double *, int *, int *, double *, int *,
                    double *, double *, int *, int *, double *, int *, int *, int *, int *);
+    void (*dsyevd)(char *, char *, int *, double *, int *, double *, double *, int *, int *, int *, int *);
+    void (*dgesdd)(char *, int *, int *, double *, int *, double *, double *, int *, double *, int *, double *, int *,
+                   int *, int *);
+    void (*sgemm)(char *, char *, int *, int *, int *, float *, float *, int *, float *, int *, float *, float *, int *);
 } Lapack;
 
 /* The lower factor L of a = L L', in place in the lower triangle. Returns 0, or 1 where a is not positive definite. */

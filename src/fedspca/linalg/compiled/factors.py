@@ -6,7 +6,7 @@ from typing import Any
 
 from scipy.linalg import cython_blas, cython_lapack
 
-# in the order of `Lapack` in factors.h. The kinds of the arguments: characters, integers, numbers in double precision
+# in the order of `Lapack` in factors.h. The kinds of the arguments: characters, integers, numbers in double and in single precision
 _WANTED: tuple[tuple[Any, str, str], ...] = (
     (cython_lapack, "dpotrf", "cidii"),
     (cython_lapack, "dtrtri", "ccidii"),
@@ -16,8 +16,12 @@ _WANTED: tuple[tuple[Any, str, str], ...] = (
     (cython_blas, "dgemm", "cciiiddididdi"),
     (cython_blas, "dsymv", "ciddididdi"),
     (cython_lapack, "dsyevr", "cccididdiididdiidiiii"),
+    (cython_lapack, "dsyevd", "ccididdiiii"),
+    (cython_lapack, "dgesdd", "ciididdididiii"),
+    (cython_blas, "sgemm", "cciiissisissi"),
 )
 _KINDS = {"char *": "c", "int *": "i"}
+_REAL = {"_d *": "d", "_s *": "s"}
 
 
 @cache
@@ -44,7 +48,7 @@ def _address(capsule: object, kinds: str) -> int | None:
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     signature = name_of(capsule)
     takes = signature.decode().removeprefix("void (").removesuffix(")").split(", ")
-    if "".join(_KINDS.get(each, "d" if each.endswith("_d *") else "?") for each in takes) != kinds:
+    if "".join(_KINDS.get(each, _REAL.get(each[-4:], "?")) for each in takes) != kinds:
         return None
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

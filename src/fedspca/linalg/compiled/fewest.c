@@ -111,7 +111,7 @@ static int cut(Bench *b, const Fit *fit, index_t n) {
     for (index_t i = 0; i < b->size; i++) score[i] = fabs(b->z[i]) * sqrt(weight[i % r]);
     index_t ranks = rank_values(b->size, score, -1.0, b->ranked);
     for (index_t k = n; k < ranks; k++) b->z[b->ranked[k].at] = 0.0;
-    return refitted(&b->search, b->z, fit, &b->after);
+    return refit_changed(&b->search, b->z, fit, &b->after);
 }
 
 /* Cut off the smallest entries of a gradient step, by trials over the number of non-zeros. */
@@ -151,7 +151,7 @@ static int trade(Bench *b, Fit *fit) {
             memcpy(b->z, fit->w, (size_t)b->size * sizeof *b->z);
             for (index_t k = 0; k < size; k++) b->z[b->leave[k]] = 0.0;
             for (index_t k = 0; k < size; k++) b->z[b->enter[k]] = b->margins.weights[b->enter[k]];
-            int found = refitted(&b->search, b->z, fit, &b->after);
+            int found = refit_changed(&b->search, b->z, fit, &b->after);
             if (found < 0) return found;
             if (found && b->after.variance > fit->variance * (1.0 + GAIN)) break;
         }
@@ -264,7 +264,7 @@ static int grow(Bench *b, const Fit *fit, double share) {
         if (!n) continue;
         memcpy(b->z, fit->w, (size_t)b->size * sizeof *b->z);
         for (index_t k = 0; k < n; k++) b->z[b->ranked[k].at] = b->margins.weights[b->ranked[k].at];
-        int found = refitted(&b->search, b->z, fit, &b->after);
+        int found = refit_changed(&b->search, b->z, fit, &b->after);
         if (found < 0) return found;
         if (found && count(b, &b->after) > before) return 1;
     }
@@ -367,7 +367,7 @@ EXPORT int64_t fedspca_cut_alike(const Lapack *lapack, int64_t d, int64_t r, con
         index_t ranks = rank_values(d, size, -1.0, b.ranked);
         for (index_t i = k; i < ranks; i++) b.z[b.ranked[i].at * r + j] = 0.0;
     }
-    int found = refitted(&b.search, b.z, &before, &b.after);
+    int found = refit_changed(&b.search, b.z, &before, &b.after);
     *variance = found > 0 ? b.after.variance : 0.0;
     free(b.room);
     return found;
@@ -379,7 +379,7 @@ EXPORT int64_t fedspca_refit(const Lapack *lapack, int64_t d, int64_t r, const d
     Search search = {lapack, d, r, s, 0.0, 0.0, NULL};
     Fit fit = {z, 0.0};
     Refit how = {retracted != 0, rough != 0};
-    int found = refit(&search, w, NULL, how, &fit);
+    int found = refit_loadings(&search, w, NULL, how, &fit);
     *variance = fit.variance;
     return found;
 }

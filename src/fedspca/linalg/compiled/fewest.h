@@ -39,10 +39,10 @@ typedef struct {
 
 /* The best orthonormal loadings on the supports of z, each group of columns by itself. Those that are the same as before
    stay, if there is a `before`. A column without an entry stays empty, or has no retraction. */
-int refit(const Search *search, const double *z, const Fit *before, Refit how, Fit *after);
+int refit_loadings(const Search *search, const double *z, const Fit *before, Refit how, Fit *after);
 
 /* The same after a retraction, roughly. */
-int refitted(const Search *search, const double *z, const Fit *before, Fit *after);
+int refit_changed(const Search *search, const double *z, const Fit *before, Fit *after);
 
 /* The same, to full precision where that decides whether the target is reached. */
 int reaching(const Search *search, const double *z, const Fit *before, Fit *after);

@@ -212,7 +212,7 @@ static int refit_together(const Search *search, const Group *group, const double
     return found;
 }
 
-int refit(const Search *search, const double *z, const Fit *before, Refit how, Fit *after) {
+int refit_loadings(const Search *search, const double *z, const Fit *before, Refit how, Fit *after) {
     index_t d = search->d, r = search->r;
     index_t *room = malloc((size_t)(2 * r + d) * sizeof *room);
     if (!room) return -1;
@@ -242,18 +242,18 @@ int refit(const Search *search, const double *z, const Fit *before, Refit how, F
     return found;
 }
 
-int refitted(const Search *search, const double *z, const Fit *before, Fit *after) {
+int refit_changed(const Search *search, const double *z, const Fit *before, Fit *after) {
     Refit how = {1, 1};
-    return refit(search, z, before, how, after);
+    return refit_loadings(search, z, before, how, after);
 }
 
 int refit_orthogonal(const Search *search, const double *w, Fit *after) {
     Refit how = {0, 0};
-    return refit(search, w, NULL, how, after);
+    return refit_loadings(search, w, NULL, how, after);
 }
 
 int reaching(const Search *search, const double *z, const Fit *before, Fit *after) {
-    int found = refitted(search, z, before, after);
+    int found = refit_changed(search, z, before, after);
     if (found <= 0 || after->variance >= search->target || after->variance < search->target * (1.0 - ROUGH))
         return found;
     double *near = malloc((size_t)(search->d * search->r) * sizeof *near);

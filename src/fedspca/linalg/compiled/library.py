@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NAME = "_kernels.dll" if sys.platform == "win32" else "_kernels.so"
-_PATH = os.sep.join([__file__.rpartition(os.sep)[0], _NAME])
+_PATH = f"{__file__.rpartition(os.sep)[0]}{os.sep}{_NAME}"
 _INTERFACE = 1  # the version of all signatures together; an older library that was left behind is not used
 
 

@@ -9,6 +9,7 @@ static const double RIDGE = 1e-14;  /* disjoint supports make a constraint vacuo
 static const double UNSEEN = 1e-15; /* share of the largest diagonal entry below which a constraint counts as vacuous */
 static const double CHORD = 0.05;   /* a step that leaves less of the excess lets the next one reuse its factor */
 static const double HALTING = 0.5;  /* a step that leaves more of the excess failed */
+static const double ROUNDED = 1e-15; /* an entry this small is zero */
 enum { PATIENCE = 2 };              /* more failures in a row end a retraction */
 
 index_t support_room(index_t n, index_t r, index_t m) { return 3 * m + n + r + 2; }
@@ -59,6 +60,25 @@ void support_within(Support *t, const Support *of, const double *v, double *u) {
             }
     }
     t->first[t->r] = t->m;
+    list_rows(t);
+}
+
+void support_without_zeros(Support *t, double *v) {
+    index_t count = 0, from = 0;
+    for (index_t e = 0; e < t->m; e++) count += fabs(v[e]) > ROUNDED;
+    if (count == t->m) return;
+    count = 0;
+    for (index_t j = 0; j < t->r; j++) {
+        index_t to = t->first[j + 1];
+        for (; from < to; from++)
+            if (fabs(v[from]) > ROUNDED) {
+                t->row[count] = t->row[from];
+                t->column[count] = j;
+                v[count++] = v[from];
+            }
+        t->first[j + 1] = count;
+    }
+    t->m = count;
     list_rows(t);
 }
 
@@ -143,14 +163,20 @@ static void assemble(Normal *normal) {
     }
 }
 
+void normal_of(Normal *normal, double damping) {
+    index_t r = normal->r;
+    double largest = list_pairs(normal), sum = 0.0;
+    assemble(normal);
+    for (index_t i = 0; i < r * r; i++) sum += normal->inner[i * r + i % r];
+    double ridge = RIDGE * largest + damping * 2.0 * sum / (double)(r * r);
+    for (index_t p = 0; p < normal->pairs; p++)
+        normal->matrix[p * normal->pairs + p] += ridge * (normal->first[p] == normal->second[p] ? 2.0 : 1.0);
+    positive_factor(normal->lapack, normal->pairs, normal->matrix, normal->factor);
+}
+
 void normal_at(Normal *normal, const Support *t, const double *v) {
     inner_products(t, v, normal->inner);
-    double largest = list_pairs(normal);
-    assemble(normal);
-    for (index_t p = 0; p < normal->pairs; p++)
-        normal->matrix[p * normal->pairs + p] +=
-            RIDGE * largest * (normal->first[p] == normal->second[p] ? 2.0 : 1.0);
-    positive_factor(normal->lapack, normal->pairs, normal->matrix, normal->factor);
+    normal_of(normal, 0.0);
 }
 
 void normal_solve(const Normal *normal, const double *rhs, double *l) {

@@ -32,6 +32,10 @@ void list_rows(Support *t);
 /* `t` gets the places of `of` where v is not zero, and u the entries there. */
 void support_within(Support *t, const Support *of, const double *v, double *u);
 
+/* Drops the places where v is zero up to rounding, and these entries of v. Two columns that share one row cannot both
+   keep it: a retraction leaves a zero there, and the equation of such a pair is vacuous. */
+void support_without_zeros(Support *t, double *v);
+
 /* The linear equations for the symmetric multiplier of the constraints w' w = I. */
 typedef struct {
     const Lapack *lapack;
@@ -52,6 +56,9 @@ void normal_in(Normal *normal, const Lapack *lapack, index_t r, index_t *integer
 
 /* Set the equations up at a point and factorise them. */
 void normal_at(Normal *normal, const Support *t, const double *v);
+
+/* The same from the inner products, which may be weighted; `damping` is a share of the mean diagonal, added to it. */
+void normal_of(Normal *normal, double damping);
 
 /* The symmetric L (r x r) with w' (mask * (w L)) + its transpose = rhs. */
 void normal_solve(const Normal *normal, const double *rhs, double *l);

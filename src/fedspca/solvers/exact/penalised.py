@@ -90,7 +90,9 @@ class Penalised:
         rows = self._likely(2.0 * (quadratic @ basis), most=max(self.tuning.most, self.tuning.least * basis.shape[1]))
         # S is searched once, a model several times for r > 2: so the search is then not reduced for many features
         wide = self.tuning.wide if basis.shape[1] <= 2 else len(basis)
-        tuning = replace(self.tuning, deadline=deadline, wide=wide)
+        # of many features only some are searched: a good start for the steps over all of them is enough
+        hurried = len(rows) < len(basis) and basis.shape[1] > self.tuning.some
+        tuning = replace(self.tuning, deadline=deadline, wide=wide, hurried=hurried)
         part, inside = quadratic, basis
         if len(rows) < len(basis):
             part, inside = quadratic.rows(rows), self._inside(basis, rows)
@@ -98,12 +100,33 @@ class Penalised:
         tol, whole = 0.1 * self.tol, len(rows) == len(basis)
         found = search(part, self.lam, inside, rotations, starts, tuning, tol=tol if whole else tuning.fine)[0]
         if not whole:
-            w = scatter(found.w, rows, len(basis))
             last = replace(tuning.at(*basis.shape), proximal=tuning.some)
-            found = solved(quadratic, self.lam, w, tol, last, found.multiplier)
+            found = self._over_all(quadratic, rows, found, tol, last)
         order, signs = self._canonical_order(quadratic, found.w)
         multiplier = found.multiplier[np.ix_(order, order)] * np.outer(signs, signs)
         return replace(found, w=found.w[:, order] * signs, multiplier=multiplier)
+
+    def _over_all(
+        self, quadratic: Quadratic, rows: NDArray[np.intp], found: L1Solution, tol: float, tuning: PenalisedTuning
+    ) -> L1Solution:
+        """The stationary point over all features near one over some rows.
+
+        Rows where w is zero take no part, and their only condition is ``|2 S w| <= lam``. Those that violate it, or
+        nearly do, are added until none does. Products over these rows take far less time than over all features.
+        """
+        d = quadratic.n_rows
+        w, multiplier = scatter(found.w, rows, d), found.multiplier
+        for turn in range(tuning.enlarged):
+            gradient = 2.0 * (quadratic @ w)
+            excess = (np.abs(gradient) - self.lam).max(axis=1)
+            excess[rows] = -np.inf
+            if tuning.late or (turn and float(excess.max()) <= 0.5 * tol * float(np.linalg.norm(gradient))):
+                break
+            rows = np.union1d(rows, np.flatnonzero(excess > -tuning.nearly * float(self.lam.min())))
+            part = quadratic if len(rows) == d else quadratic.rows(rows)
+            found = solved(part, self.lam, w[rows], tol, tuning, multiplier)
+            w, multiplier = scatter(found.w, rows, d), found.multiplier
+        return replace(found, w=w)
 
     @staticmethod
     def _inside(w: Array, rows: NDArray[np.intp]) -> Array:

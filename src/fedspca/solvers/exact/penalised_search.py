@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 # ADMM converges slowly: it ends a little before the residual asked for, which is a tenth of that of the certificate
-SETTLED, ACCEPTED = 4.0, 9.0
+SETTLED, ACCEPTED = 6.0, 9.0
 _ORIGIN = 1e-300
 _ALIKE = 1e-5  # relative: rough points whose objectives differ by less count as one
 
@@ -66,8 +66,10 @@ def search(
         tuning = tuning.thorough()
     elif basis.size > tuning.small and _possible_gain(q, lam, plain, tuning) < tuning.little:
         tuning = tuning.plainest()
+    elif tuning.hurried or (r > 2 * tuning.some and basis.size * r > tuning.dear):
+        tuning = tuning.in_a_hurry()
     turns = _plane_turns(tuning.turns) if r == 2 and not len(rotations) else rotations[: tuning.turns]
-    starts = [*rotated(basis, turns), _single_features(q, r), *_by_columns(q, lam, tuning)]
+    starts = [*plain, *(basis @ turn for turn in turns), _single_features(q, r), *_by_columns(q, lam, tuning)]
     found = _from_split(q, lam, np.array(starts), tuning)
     found += [solved(q, lam, w, tuning.rough, tuning) for w in before]
     found.sort(key=lambda s: s.objective)
@@ -129,17 +131,19 @@ def solved(
 ) -> L1Solution:
     """The stationary point near w: by proximal and Newton steps for few columns, or few non-zeros; else by ADMM.
 
-    If ADMM does not settle, a few proximal steps go on from there.
+    If ADMM does not settle, a few proximal steps go on from there; in a hurry, only if it ended in a sparse point.
     """
     most = tuning.steps if tol >= tuning.rough else tuning.last_steps
     if _proximal_pays(w, tuning):
         return minimise(q, lam, w, tol=tol, max_iter=most, multiplier=multiplier)
-    s = settle(q, lam, w, steps=tuning.settling, tol=SETTLED * tol, multiplier=multiplier)
+    s = settle(q, lam, w, steps=tuning.settling, tol=SETTLED * tol, multiplier=multiplier, widen=tuning.hurried)
     if s.sparse:
         gradient = 2.0 * (q @ s.w + q.shift * s.w)
         residual = certify(s.w, gradient, lam, multiplier=s.multiplier).residual
         if residual <= ACCEPTED * tol:
             return L1Solution(s.w, s.multiplier, s.value, residual, 0, True)
+    if tuning.hurried and not s.sparse:
+        return _as_it_is(q, lam, s.w, s.multiplier)
     most = most if len(lam) <= 2 * tuning.some else tuning.dear_steps
     return minimise(q, lam, s.w, tol=tol, max_iter=most, multiplier=s.multiplier)
 
@@ -174,13 +178,15 @@ def _from_split(
     best = float(rough.values[ranked[0]])
     near = min(aim, best + tuning.near * _uncertain(q, rough.w[ranked[0]], best))
     good = [i for i in ranked if rough.values[i] <= near]
-    points = [(_sparse(rough.w[i], rough.z[i]), rough.multipliers[i]) for i in good]
+    points = [(rough.w[i], rough.z[i], rough.multipliers[i]) for i in good]
     if before[first] < float(rough.values.min()):
-        points.insert(0, (starts[first], rough.multipliers[ranked[0]]))
+        points.insert(0, (starts[first], starts[first], rough.multipliers[ranked[0]]))
     found = []
-    for w, multiplier in points:
-        pays = _proximal_pays(w, tuning)  # else ADMM goes on, from the best of them
-        found.append(solved(q, lam, w, tuning.rough, tuning) if pays else _as_it_is(q, lam, w, multiplier))
+    for w, z, multiplier in points:
+        pays = _proximal_pays(z, tuning)  # else ADMM goes on, from the best of them
+        found.append(
+            solved(q, lam, _sparse(w, z), tuning.rough, tuning) if pays else _as_it_is(q, lam, w, multiplier)
+        )
         if tuning.late:
             break
     return found
@@ -275,12 +281,12 @@ def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning
 
     The latter may overlap with the other columns, which are then changed to stay orthonormal.
     """
-    r = w.shape[1]
     worst_first = np.argsort(np.einsum("ij,ij->j", w, q @ w) - lam * np.abs(w).sum(axis=0), kind="stable")
+    worst_first = worst_first[: max(tuning.trials, tuning.planes)]  # each gives a trial, with few exceptions
     others = np.stack([np.delete(w, j, axis=1) for j in worst_first])
     found = soft_power(q, lam[worst_first], _heavy(q, tuning.features), others, steps=tuning.power_steps)
     beside = found.x[:, :, : tuning.columns]
-    fresh = np.concatenate([beside, np.broadcast_to(alone, (r, *alone.shape))], axis=2)
+    fresh = np.concatenate([beside, np.broadcast_to(alone, (len(worst_first), *alone.shape))], axis=2)
     new = np.abs(fresh.transpose(0, 2, 1) @ w).max(axis=2) < tuning.alike
     new[:, : beside.shape[2]] &= np.isfinite(found.values[:, : beside.shape[2]])
     which, column = np.nonzero(new)

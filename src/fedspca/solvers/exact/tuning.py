@@ -120,14 +120,15 @@ class PenalisedTuning:
         Thresholded power steps from each feature: enough to find the best clusters, not to converge.
     paths : int
         Starts that are built of single columns: each begins with another column, and goes on greedily.
-    split_steps, until : int
+    split_steps, until, soon : int
         Steps of ADMM for all starts at once, before they are ranked; ``until`` applies beyond ``some`` components:
         there a step of ADMM is far cheaper than a proximal step, and ADMM finds the support. It shrinks with ``wide``.
+        ``soon`` applies in a hurry: ADMM goes on from the best one.
     settling : int
         The most steps of ADMM from the best of them, beyond ``some`` components.
-    crowd, late_crowd : tuple of (int, int)
+    crowd, late_crowd, last_crowd : tuple of (int, int)
         After so many of these steps, so many starts continue, the best; ``late_crowd`` applies beyond ``few``
-        components.
+        components, ``last_crowd`` in a hurry.
     few : int
         With at most this many components, few starts are solved: rough objectives rank them well.
     solved : int
@@ -190,6 +191,14 @@ class PenalisedTuning:
     most, least : int
         The most features that a search considers, or ``least`` per component, if that is more. The point that it finds
         is then solved over all features.
+    dear : int
+        Weights in all, times components, beyond which a search with more than twice ``some`` components is in a hurry.
+    hurried : bool
+        Whether it is: few starts, no proximal steps, and some more non-zeros where ADMM does not settle.
+    enlarged : int
+        Times that features are added to those of a search, at most, before the point is taken as it is.
+    nearly : float
+        A feature whose gradient falls short of lam by less than this share of it is added too.
     likely : float
         A feature is likely to enter if its gradient exceeds this share of lam.
     entering : float
@@ -207,9 +216,11 @@ class PenalisedTuning:
     paths: int = 3
     split_steps: int = 50
     until: int = 600
+    soon: int = 100
     settling: int = 1500
     crowd: tuple[tuple[int, int], ...] = ((16, 24), (32, 8))
     late_crowd: tuple[tuple[int, int], ...] = ((16, 32), (32, 16), (60, 2))
+    last_crowd: tuple[tuple[int, int], ...] = ((8, 4), (24, 2), (60, 1))
     few: int = 3
     solved: int = 4
     rough: float = 1e-2
@@ -241,6 +252,10 @@ class PenalisedTuning:
     rows: int = 100
     most: int = 400
     least: int = 12
+    dear: int = 300_000
+    hurried: bool = False
+    enlarged: int = 6
+    nearly: float = 0.1
     likely: float = 0.7
     entering: float = 0.8
     settled: float = 1e-4
@@ -255,6 +270,13 @@ class PenalisedTuning:
     def thorough(self) -> Self:
         """The same where rough objectives say little: there are more starts, and none is dropped early."""
         return replace(self, crowd=(), gaining=0.0, turns=4 * self.turns)
+
+    def in_a_hurry(self) -> Self:
+        """The same where every step of ADMM takes long: fewer starts, and fewer steps before they are ranked."""
+        steps, settling = min(self.split_steps, self.soon), min(self.settling, self.until)
+        return replace(
+            self, turns=0, paths=0, crowd=self.last_crowd, split_steps=steps, settling=settling, hurried=True
+        )
 
     def plainest(self) -> Self:
         """The same where little can be gained: only the plainest starts, and the best of them is solved."""

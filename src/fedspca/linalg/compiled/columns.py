@@ -1,0 +1,143 @@
+"""The search for all columns of a known S, in C: the twin of ``cardinality.joint`` and of what it calls."""
+
+import ctypes
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.compiled.library import checked, library
+
+Array = NDArray[np.float64]
+
+_COLUMNS = 64  # the most columns; C keeps lists of them on its stack
+_MANY = 240  # non-zeros in all: with more, products of large matrices take most of the time, and BLAS is faster
+_FIRST, _SWEEPS, _MOVES, _SINGLE = 1, 2, 4, 8  # stages of a search
+_INT, _DOUBLE, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+_SEARCH = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _DOUBLE, _INT, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS)
+
+_LOWEST = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
+
+
+def suits(k: Sequence[int]) -> bool:
+    """Whether C can search for all columns: there is a library, and the problem is of a size for which it was written."""
+    return library() is not None and len(k) <= _COLUMNS and sum(k) <= _MANY
+
+
+def available(w: Array) -> bool:
+    """Whether C can treat these loadings."""
+    return library() is not None and w.shape[1] <= _COLUMNS
+
+
+def searched(
+    s: Array, k: Sequence[int], orthogonal: bool, tuning: Tuning, dense: Sequence[Array]
+) -> tuple[Array, float] | None:
+    """The best loadings found, and their variance; None where numpy has to search.
+
+    Time is looked at between stages only: each takes milliseconds.
+    """
+    call = _Search(s, k, orthogonal, tuning, dense)
+    if math.isinf(tuning.deadline):
+        return call.best() if call.run(_FIRST | _SWEEPS | _MOVES) else None
+    if not call.run(_FIRST):
+        return None
+    for stage in (_SWEEPS, _MOVES):
+        if not tuning.late:
+            call.run(stage)
+    return call.best()
+
+
+def swept(
+    s: Array, w: Array, variance: float, k: Sequence[int], orthogonal: bool, tuning: Tuning
+) -> tuple[Array, float]:
+    """Loadings (d, r) swept until nothing gains, and their variance."""
+    call = _Search(s, k, orthogonal, tuning, [])
+    call.w[0], call.variances[0], call.n = w.T, variance, 1
+    if not tuning.late:
+        call.run(_SWEEPS)
+    return call.best()
+
+
+def single(s: Array, k: int, tuning: Tuning, dense: Sequence[Array]) -> NDArray[np.intp]:
+    """The support of the best column of k features, the lowest of equal features selected."""
+    call = _Search(s, (k,), True, tuning, dense)
+    call.run(_SINGLE)
+    return np.flatnonzero(call.w[0, 0])
+
+
+def lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:
+    """Loadings with the lowest index selected among equal features; None where nothing changes.
+
+    The twin of ``column.lowest``, for one column after the other.
+    """
+    loaded = library()
+    if loaded is None:
+        raise RuntimeError("There is no compiled library.")
+    call = loaded.fedspca_lowest
+    call.argtypes, call.restype = _LOWEST, _INT
+    s, z = np.ascontiguousarray(s, dtype=np.float64), np.array(w.T, dtype=np.float64, order="C")
+    k = np.count_nonzero(z, axis=1).astype(np.int64)
+    r, d = z.shape
+    if s.shape != (d, d):
+        raise ValueError(f"S of shape {s.shape} does not suit loadings of {d} features.")
+    changed = checked(call(d, r, s.ctypes.data, k.ctypes.data, int(orthogonal), z.ctypes.data))
+    return np.ascontiguousarray(z.T) if changed else None
+
+
+class _Search:
+    """The arguments of one search, and its points: loadings (m, r, d) and variances (m,), best first."""
+
+    def __init__(self, s: Array, k: Sequence[int], orthogonal: bool, tuning: Tuning, dense: Sequence[Array]) -> None:
+        d, r = len(s), len(k)
+        self.s = np.ascontiguousarray(s, dtype=np.float64)
+        self.k = np.array(k, dtype=np.int64)
+        self.numbers = np.array(_numbers(tuning), dtype=np.int64)
+        self.given = np.array([w.T for w in dense], dtype=np.float64).reshape(-1, r, d)
+        self.w, self.variances, self.n = np.empty((tuning.finalists, r, d)), np.empty(tuning.finalists), 0
+        if self.s.shape != (d, d) or not 1 <= int(self.k.min()) <= int(self.k.max()) <= d:
+            raise ValueError(f"S of shape {self.s.shape} has no columns of {list(k)} features.")
+        self.orthogonal, self.near = int(orthogonal), tuning.near
+
+    def run(self, stages: int) -> int:
+        loaded = library()
+        if loaded is None:
+            return 0
+        search = loaded.fedspca_columns
+        search.argtypes, search.restype = _SEARCH, _INT
+        arrays = self.s, self.k, self.numbers, self.given, self.w, self.variances
+        s, k, numbers, given, w, variances = (array.ctypes.data for array in arrays)
+        d, r, n_given = len(self.s), len(self.k), len(self.given)
+        status = search(
+            d, r, s, k, self.orthogonal, numbers, self.near, n_given, given, stages, self.n, w, variances
+        )
+        self.n = checked(status)
+        return self.n
+
+    def best(self) -> tuple[Array, float]:
+        return np.ascontiguousarray(self.w[0].T), float(self.variances[0])
+
+
+def _numbers(tuning: Tuning) -> tuple[int, ...]:
+    """The numbers of a tuning in the order of ``Effort`` in ``columns.h``."""
+    return (
+        tuning.small,
+        tuning.first_wave,
+        tuning.starts,
+        tuning.short,
+        tuning.power_steps,
+        tuning.refits,
+        tuning.climbs,
+        tuning.swaps,
+        tuning.steps,
+        tuning.beam,
+        tuning.points,
+        tuning.branches,
+        tuning.pool,
+        tuning.sweeps,
+        tuning.finalists,
+        tuning.pairs,
+        int(tuning.handovers),
+        tuning.few,
+    )

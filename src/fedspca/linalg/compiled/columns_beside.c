@@ -1,0 +1,434 @@
+/* Twin of beside.py: one column beside the span of the others. Eigenpairs are found by powers, and where these
+   converge slowly by a decomposition; a support that cannot reach a given gain is noticed after a few products. */
+#include <math.h>
+#include <string.h>
+
+#include "columns.h"
+
+#define ORTHONORMAL 1e-12 /* these are the constants of beside.py and of points.py */
+#define DEPENDENT 1e-12
+#define NONE 1e-12
+#define WITHIN 1e-9
+#define CONVERGED 1e-7
+#define HELD 1e-8
+#define NEARLY_HELD 1e6
+#define POWERS 8 /* squarings, at most: the 256th power, as in small.py */
+#define SCALED 3 /* after this many more than one, the power is scaled */
+
+/* The orthonormal basis of q unit columns, as rows of `basis`: Gram and Schmidt, twice; returns its rank. */
+static index_t orthonormalised(Search *search, index_t q, const double *const *columns, double *basis) {
+    index_t d = search->d, rank = 0;
+    for (index_t j = 0; j < q; j++) {
+        double *b = basis + rank * d, size = 1.0;
+        memcpy(b, columns[j], (size_t)d * sizeof *b);
+        for (int pass = 0; pass < 2; pass++) {
+            double most = 0.0;
+            for (index_t i = 0; i < rank; i++) {
+                double along = dot(d, basis + i * d, b);
+                if (fabs(along) > most) most = fabs(along);
+                if (along != 0.0) add_scaled(d, -along, basis + i * d, b);
+            }
+            size = dot(d, b, b);
+            if (most < ORTHONORMAL) break;
+        }
+        if (!(size > DEPENDENT)) continue;
+        if (fabs(size - 1.0) > ORTHONORMAL)
+            for (index_t f = 0; f < d; f++) b[f] /= sqrt(size);
+        rank++;
+    }
+    return rank;
+}
+
+static void note_touched(Search *search) {
+    Beside *beside = &search->beside;
+    index_t d = search->d, q = beside->q;
+    memset(beside->uses, 0, (size_t)d);
+    for (index_t p = 0; p < q; p++)
+        for (index_t i = 0; i < d; i++) beside->uses[i] |= beside->basis[p * d + i] != 0.0;
+    beside->n_touched = 0;
+    for (index_t i = 0; i < d; i++) {
+        if (!beside->uses[i]) continue;
+        for (index_t p = 0; p < q; p++) beside->across[beside->n_touched * q + p] = beside->basis[p * d + i];
+        beside->touched[beside->n_touched++] = i;
+    }
+}
+
+/* S B, the variance that B captures, and the R with P S P = S - R B' - B R'. */
+static void deflate(Search *search) {
+    Beside *beside = &search->beside;
+    index_t d = search->d, q = beside->q;
+    memset(beside->image, 0, (size_t)(q * d) * sizeof(double));
+    for (index_t t = 0; t < beside->n_touched; t++) {
+        const double *row = search->s + beside->touched[t] * d;
+        for (index_t p = 0; p < q; p++) {
+            double weight = beside->across[t * q + p], *image = beside->image + p * d;
+            if (weight != 0.0) add_scaled(d, weight, row, image);
+        }
+    }
+    double *inner = search->gram; /* B' S B */
+    memset(inner, 0, (size_t)(q * q) * sizeof *inner);
+    for (index_t t = 0; t < beside->n_touched; t++)
+        for (index_t p = 0; p < q; p++)
+            add_scaled(q, beside->image[p * d + beside->touched[t]], beside->across + t * q, inner + p * q);
+    beside->captured = 0.0;
+    for (index_t p = 0; p < q; p++) beside->captured += inner[p * q + p];
+    memcpy(beside->rest, beside->image, (size_t)(q * d) * sizeof(double));
+    for (index_t t = 0; t < beside->n_touched; t++)
+        for (index_t p = 0; p < q; p++)
+            beside->rest[p * d + beside->touched[t]] -= 0.5 * dot(q, inner + p * q, beside->across + t * q);
+    for (index_t i = 0; i < d; i++) beside->diagonal[i] = search->s[i * d + i];
+    for (index_t t = 0; t < beside->n_touched; t++) {
+        index_t i = beside->touched[t];
+        for (index_t p = 0; p < q; p++) beside->diagonal[i] -= 2.0 * beside->rest[p * d + i] * beside->across[t * q + p];
+    }
+}
+
+/* From now on columns are searched beside the span of these. */
+void stand_beside(Search *search, index_t q, const double *const *columns, int orthogonal) {
+    Beside *beside = &search->beside;
+    beside->orthogonal = orthogonal;
+    beside->q = q ? orthonormalised(search, q, columns, beside->basis) : 0;
+    note_touched(search);
+    deflate(search);
+    if (beside->q) memset(beside->formed, 0, (size_t)search->d);
+}
+
+/* The same beside all columns of a point but one. */
+void beside_others(Search *search, const double *w, index_t r, index_t j, int orthogonal) {
+    const double *columns[MOST_COLUMNS];
+    index_t q = 0;
+    for (index_t i = 0; i < r; i++)
+        if (i != j) columns[q++] = w + i * search->d;
+    stand_beside(search, q, columns, orthogonal);
+}
+
+/* Row i of P S P. */
+const double *row_beside(Search *search, index_t i) {
+    Beside *beside = &search->beside;
+    index_t d = search->d, q = beside->q;
+    if (!q) return search->s + i * d;
+    double *row = beside->rows + i * d;
+    if (beside->formed[i]) return row;
+    beside->formed[i] = 1;
+    memcpy(row, search->s + i * d, (size_t)d * sizeof *row);
+    for (index_t t = 0; t < beside->n_touched; t++) {
+        double sum = 0.0;
+        for (index_t p = 0; p < q; p++) sum += beside->rest[p * d + i] * beside->across[t * q + p];
+        row[beside->touched[t]] -= sum;
+    }
+    if (beside->uses[i])
+        for (index_t p = 0; p < q; p++) {
+            double weight = beside->basis[p * d + i];
+            if (weight != 0.0) add_scaled(d, -weight, beside->rest + p * d, row);
+        }
+    return row;
+}
+
+/* P S P x for a sparse x. */
+void image_beside(Search *search, index_t k, const index_t *support, const double *x, double *image) {
+    index_t d = search->d;
+    memset(image, 0, (size_t)d * sizeof *image);
+    for (index_t i = 0; i < k; i++) add_scaled(d, x[i], row_beside(search, support[i]), image);
+}
+
+/* A power step on the gain of a column: a long step along the gradient. */
+void power_step(Search *search, index_t k, const index_t *support, const double *x, double gain, double *scores) {
+    Beside *beside = &search->beside;
+    index_t d = search->d;
+    image_beside(search, k, support, x, scores);
+    if (!beside->q || beside->orthogonal) return;
+    double left = 1.0, along[MOST_COLUMNS];
+    for (index_t p = 0; p < beside->q; p++) {
+        along[p] = 0.0;
+        for (index_t i = 0; i < k; i++) along[p] += x[i] * beside->basis[p * d + support[i]];
+        left -= along[p] * along[p];
+    }
+    left = 1.0 / (left > HELD ? left : HELD);
+    for (index_t f = 0; f < d; f++) scores[f] *= left;
+    if (!(gain > 0.0)) return;
+    for (index_t t = 0; t < beside->n_touched; t++)
+        for (index_t p = 0; p < beside->q; p++)
+            scores[beside->touched[t]] += gain * along[p] * beside->across[t * beside->q + p];
+}
+
+static inline void times(index_t k, const double *a, const double *x, double *y) {
+    for (index_t i = 0; i < k; i++) {
+        double sum = 0.0;
+        for (index_t j = 0; j < k; j++) sum += a[i * k + j] * x[j];
+        y[i] = sum;
+    }
+}
+
+/* The square of a symmetric matrix, and its sum of squares. */
+static inline double squared(index_t k, const double *a, double *square) {
+    double sum = 0.0;
+    for (index_t i = 0; i < k; i++) {
+        double *row = square + i * k;
+        for (index_t c = 0; c < k; c++) row[c] = 0.0;
+        for (index_t j = 0; j < k; j++) {
+            double factor = a[i * k + j];
+            for (index_t c = 0; c < k; c++) row[c] += factor * a[j * k + c];
+        }
+        for (index_t c = 0; c < k; c++) sum += row[c] * row[c];
+    }
+    return sum;
+}
+
+/* The same, compiled for the sizes that are common. */
+static double squared_of_size(index_t k, const double *a, double *square) {
+    switch (k) {
+    case 2: return squared(2, a, square);
+    case 3: return squared(3, a, square);
+    case 4: return squared(4, a, square);
+    case 5: return squared(5, a, square);
+    case 6: return squared(6, a, square);
+    case 8: return squared(8, a, square);
+    case 10: return squared(10, a, square);
+    case 12: return squared(12, a, square);
+    default: return squared(k, a, square);
+    }
+}
+
+static index_t heaviest_diagonal(index_t k, const double *a) {
+    index_t at = 0;
+    for (index_t i = 1; i < k; i++)
+        if (a[i * k + i] > a[at * k + at]) at = i;
+    return at;
+}
+
+static int scaled_to_unit(index_t k, double *x) {
+    double size = sqrt(dot(k, x, x));
+    if (!(size > 1e-150)) return 0;
+    for (index_t i = 0; i < k; i++) x[i] /= size;
+    return 1;
+}
+
+enum { FOUND, BELOW, SLOW };
+
+/* The leading eigenpair of a positive semidefinite matrix by its powers: FOUND, BELOW if its eigenvalue is less than
+   `floor`, or SLOW. The norm of a power bounds the eigenvalue from above. */
+static int by_powers(Search *search, index_t k, const double *a, double floor, double *value, double *x) {
+    double size = sqrt(dot(k * k, a, a)), *power = search->power, *other = search->other, *y = search->unit;
+    if (!(size > 1e-150)) return SLOW;
+    if (size < floor) return BELOW;
+    for (index_t i = 0; i < k * k; i++) power[i] = a[i] / size;
+    double bar = floor > 0.0 ? floor / size * (floor / size) * (1.0 - 1e-12) : 0.0;
+    for (int level = 0; level < POWERS; level++) {
+        double sum = squared_of_size(k, power, other);
+        bar *= bar;
+        if (level <= SCALED && sum < bar) return BELOW;
+        if (level == SCALED) /* nothing that counts may underflow */
+            for (index_t i = 0; i < k * k; i++) other[i] /= sqrt(sum);
+        double *exchanged = power;
+        power = other;
+        other = exchanged;
+        if (level < 2) continue;
+        if (level == 2) {
+            index_t start = heaviest_diagonal(k, power);
+            memcpy(x, power + start * k, (size_t)k * sizeof *x);
+        } else {
+            times(k, power, x, y);
+            memcpy(x, y, (size_t)k * sizeof *x);
+        }
+        if (!scaled_to_unit(k, x)) return SLOW;
+        times(k, a, x, y);
+        *value = dot(k, x, y);
+        double error = 0.0, most = CONVERGED * *value;
+        for (index_t i = 0; i < k; i++) error += (y[i] - *value * x[i]) * (y[i] - *value * x[i]);
+        if (error <= most * most) return FOUND;
+    }
+    return SLOW;
+}
+
+/* The largest eigenvalue of a symmetric matrix, and its eigenvector, by a decomposition. */
+static double decomposed(Search *search, index_t k, const double *a, double *x) {
+    double *vectors = search->power;
+    memcpy(vectors, a, (size_t)(k * k) * sizeof *a);
+    symmetric_eigenpairs(k, vectors, search->values, search->work);
+    for (index_t i = 0; i < k; i++) x[i] = vectors[i * k + k - 1];
+    return search->values[k - 1];
+}
+
+/* Argmax of x' C x over unit x. */
+static double refit_apart(Search *search, index_t k, double floor, double *x) {
+    double value = 0.0;
+    int how = by_powers(search, k, search->block, floor, &value, x);
+    if (how == BELOW) return -INFINITY;
+    return how == FOUND && value > WITHIN * search->size ? value : decomposed(search, k, search->block, x);
+}
+
+/* An orthonormal basis of the column space of u (k x q), as rows: Gram and Schmidt, the longest column first. */
+static index_t spanned(Search *search, index_t k, index_t q, const double *u) {
+    double *left = search->metric, *span = search->span; /* left: q x k */
+    index_t rank = 0, most = k < q ? k : q;
+    for (index_t p = 0; p < q; p++) {
+        double *column = left + p * k, size = 0.0;
+        for (index_t i = 0; i < k; i++) size += u[i * q + p] * u[i * q + p];
+        size = sqrt(size);
+        for (index_t i = 0; i < k; i++) column[i] = size > NONE ? u[i * q + p] / size : 0.0;
+    }
+    for (; rank < most; rank++) {
+        double *unit = span + rank * k, longest = WITHIN * WITHIN;
+        index_t at = -1;
+        for (index_t p = 0; p < q; p++) {
+            double size = dot(k, left + p * k, left + p * k);
+            if (size > longest) {
+                longest = size;
+                at = p;
+            }
+        }
+        if (at < 0) break;
+        memcpy(unit, left + at * k, (size_t)k * sizeof *unit);
+        for (index_t o = 0; o < rank; o++) {
+            double along = dot(k, span + o * k, unit);
+            for (index_t i = 0; i < k; i++) unit[i] -= along * span[o * k + i];
+        }
+        double size = sqrt(dot(k, unit, unit));
+        if (!(size > WITHIN)) {
+            memset(left + at * k, 0, (size_t)k * sizeof *left);
+            rank--;
+            continue;
+        }
+        for (index_t i = 0; i < k; i++) unit[i] /= size;
+        for (index_t p = 0; p < q; p++) {
+            double along = dot(k, unit, left + p * k);
+            for (index_t i = 0; i < k; i++) left[p * k + i] -= along * unit[i];
+        }
+    }
+    return rank;
+}
+
+/* T a T in place, for the projection T off the span. */
+static void project(Search *search, index_t k, index_t rank, double *a) {
+    double *along = search->unit;
+    for (index_t o = 0; o < rank; o++) {
+        const double *unit = search->span + o * k;
+        times(k, a, unit, along); /* a is symmetric */
+        double inner = dot(k, unit, along);
+        for (index_t i = 0; i < k; i++) along[i] -= 0.5 * inner * unit[i];
+        for (index_t i = 0; i < k; i++)
+            for (index_t j = 0; j < k; j++) a[i * k + j] -= unit[i] * along[j] + along[i] * unit[j];
+    }
+}
+
+/* Argmax of x' C x over unit x with u' x = 0. */
+static double refit_orthogonal(Search *search, index_t k, double floor, double *x) {
+    index_t rank = spanned(search, k, search->beside.q, search->inside);
+    double value = 0.0, *core = search->block, size = search->size;
+    project(search, k, rank, core);
+    int how = by_powers(search, k, core, floor, &value, x);
+    if (how == BELOW) return -INFINITY;
+    if (how == FOUND && value > WITHIN * size) return value;
+    /* the projection turns u into zero eigenvalues; the shift lifts the x orthogonal to u above these */
+    for (index_t i = 0; i < k; i++)
+        for (index_t j = 0; j < k; j++) {
+            double inside = 0.0;
+            for (index_t o = 0; o < rank; o++) inside += search->span[o * k + i] * search->span[o * k + j];
+            core[i * k + j] += size * ((i == j) - inside);
+        }
+    value = decomposed(search, k, core, x);
+    return value > 0.5 * size ? value - size : -INFINITY;
+}
+
+/* The same for a metric M that may be singular: on the directions where it is not. */
+static double whitened(Search *search, index_t k, const double *metric, double *x) {
+    double *white = search->other, *core = search->span, *values = search->values;
+    memcpy(white, metric, (size_t)(k * k) * sizeof *white);
+    symmetric_eigenpairs(k, white, values, search->work);
+    index_t n = 0;
+    for (index_t j = 0; j < k; j++) {
+        if (!(values[j] > HELD)) continue;
+        double scale = 1.0 / sqrt(values[j]);
+        for (index_t i = 0; i < k; i++) white[i * k + n] = white[i * k + j] * scale;
+        n++;
+    }
+    if (!n) return -INFINITY;
+    double *half = search->power;
+    for (index_t i = 0; i < k; i++)
+        for (index_t j = 0; j < n; j++) {
+            half[i * n + j] = 0.0;
+            for (index_t c = 0; c < k; c++) half[i * n + j] += search->block[i * k + c] * white[c * k + j];
+        }
+    for (index_t i = 0; i < n; i++)
+        for (index_t j = 0; j < n; j++) {
+            core[i * n + j] = 0.0;
+            for (index_t c = 0; c < k; c++) core[i * n + j] += white[c * k + i] * half[c * n + j];
+        }
+    double value = decomposed(search, n, core, search->unit);
+    for (index_t i = 0; i < k; i++) {
+        x[i] = 0.0;
+        for (index_t j = 0; j < n; j++) x[i] += white[i * k + j] * search->unit[j];
+    }
+    scaled_to_unit(k, x);
+    return value;
+}
+
+/* L^-1 of a lower triangular matrix, and the sum of its squares: the trace of (L L')^-1. */
+static double inverted(index_t k, const double *l, double *inverse) {
+    double sum = 0.0;
+    memset(inverse, 0, (size_t)(k * k) * sizeof *inverse);
+    for (index_t i = 0; i < k; i++) {
+        double *row = inverse + i * k;
+        row[i] = 1.0;
+        for (index_t j = 0; j < i; j++)
+            for (index_t c = 0; c <= j; c++) row[c] -= l[i * k + j] * inverse[j * k + c];
+        for (index_t c = 0; c <= i; c++) {
+            row[c] /= l[i * k + i];
+            sum += row[c] * row[c];
+        }
+    }
+    return sum;
+}
+
+/* Argmax of x' C x / x' M x for M = I - u u'. */
+static double refit_free(Search *search, index_t k, double floor, double *x) {
+    index_t q = search->beside.q;
+    double *metric = search->metric, *factor = search->other, *inverse = search->span, *core = search->power;
+    for (index_t i = 0; i < k; i++)
+        for (index_t j = 0; j < k; j++)
+            metric[i * k + j] = (i == j) - dot(q, search->inside + i * q, search->inside + j * q);
+    memcpy(factor, metric, (size_t)(k * k) * sizeof *factor);
+    if (cholesky(k, factor) || !(inverted(k, factor, inverse) < NEARLY_HELD)) return whitened(search, k, metric, x);
+    double *half = search->other, *white = search->metric, *y = search->inner, value = 0.0;
+    for (index_t i = 0; i < k; i++) /* C L^-T, then L^-1 C L^-T */
+        for (index_t j = 0; j < k; j++) half[i * k + j] = dot(j + 1, search->block + i * k, inverse + j * k);
+    memset(core, 0, (size_t)(k * k) * sizeof *core);
+    for (index_t i = 0; i < k; i++)
+        for (index_t j = 0; j <= i; j++) {
+            double weight = inverse[i * k + j];
+            for (index_t c = 0; c < k; c++) core[i * k + c] += weight * half[j * k + c];
+        }
+    memcpy(white, core, (size_t)(k * k) * sizeof *white);
+    int how = by_powers(search, k, white, floor, &value, y);
+    if (how == BELOW) return -INFINITY;
+    if (how != FOUND || !(value > WITHIN * search->size)) value = decomposed(search, k, white, y);
+    for (index_t i = 0; i < k; i++) {
+        x[i] = 0.0;
+        for (index_t j = i; j < k; j++) x[i] += inverse[j * k + i] * y[j];
+    }
+    scaled_to_unit(k, x);
+    return value;
+}
+
+/* P S P on a support, into `block`, and the rows of the basis, into `inside`; returns whether these are not zero. */
+static int gather(Search *search, index_t k, const index_t *support) {
+    Beside *beside = &search->beside;
+    index_t d = search->d, q = beside->q;
+    int touched = 0;
+    for (index_t i = 0; i < k; i++) {
+        const double *row = row_beside(search, support[i]);
+        for (index_t j = 0; j < k; j++) search->block[i * k + j] = row[support[j]];
+        touched |= q && beside->uses[support[i]];
+    }
+    if (touched)
+        for (index_t i = 0; i < k; i++)
+            for (index_t p = 0; p < q; p++) search->inside[i * q + p] = beside->basis[p * d + support[i]];
+    return touched;
+}
+
+/* Argmax of the gain on a support: its weights x, and the gain. It is minus infinity if the span contains every vector
+   on the support, or if the gain is less than `floor`. */
+double refit(Search *search, index_t k, const index_t *support, double floor, double *x) {
+    if (!gather(search, k, support)) return refit_apart(search, k, floor, x);
+    return search->beside.orthogonal ? refit_orthogonal(search, k, floor, x) : refit_free(search, k, floor, x);
+}

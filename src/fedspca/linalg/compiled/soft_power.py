@@ -1,0 +1,61 @@
+"""Thresholded power steps, compiled: see ``soft_power.c``. Twin: ``soft_power`` in linalg/soft_power.py."""
+
+import ctypes
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.compiled.blas import Handed
+from fedspca.linalg.compiled.factors import lapack
+from fedspca.linalg.compiled.library import checked
+from fedspca.linalg.quadratic import Quadratic
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_WHOLE, _AT = ctypes.c_int64, ctypes.c_void_p
+
+
+def soft_power(
+    library: ctypes.CDLL,
+    quadratic: Quadratic,
+    lam: Array,
+    features: Index,
+    beside: Array,
+    *,
+    steps: int,
+    starts: Array | None,
+) -> tuple[Array, Array]:
+    """Unit columns (m, d, n) and their objectives (m, n), best first."""
+    call = library.fedspca_soft_power
+    if call.argtypes is None:
+        call.restype = _WHOLE
+        call.argtypes = [
+            *(_AT, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _AT),
+        ]
+    (m, d, q), n = beside.shape, len(features)
+    lam, features = np.ascontiguousarray(lam, dtype=np.float64), np.ascontiguousarray(features, dtype=np.int64)
+    if d != quadratic.n_rows or lam.shape != (m,) or not n or features.min() < 0 or features.max() >= d:
+        raise ValueError(f"{m} problems over {d} features do not fit {lam.shape} lam and {quadratic.n_rows} rows.")
+    others = np.ascontiguousarray(beside.transpose(0, 2, 1), dtype=np.float64)
+    further = np.zeros((0, d)) if starts is None else np.ascontiguousarray(starts.T, dtype=np.float64)
+    handed, e = Handed(quadratic), len(further)
+    x, values = np.empty(m * (n + e) * d), np.empty(m * (n + e))
+    left = checked(
+        call(
+            lapack(),
+            handed.address,
+            m,
+            lam.ctypes.data,
+            n,
+            features.ctypes.data,
+            q,
+            others.ctypes.data,
+            e,
+            further.ctypes.data,
+            steps,
+            x.ctypes.data,
+            values.ctypes.data,
+        )
+    )
+    return x[: m * left * d].reshape(m, left, d).transpose(0, 2, 1), values[: m * left].reshape(m, left)
