@@ -70,7 +70,8 @@ def descend(p: Surrogate, z: Array, value: float, slack: float = 0.0) -> tuple[A
     w = retract(np.where(np.abs(z) > DUST, z, 0.0))
     if w is None:
         return None
-    w[np.abs(w) <= _ROUNDED] = 0.0
+    if p.lam.any():  # without a penalty, zeros do not matter
+        w[np.abs(w) <= _ROUNDED] = 0.0
     new, signed = p.trial(w)
     return (w, new, signed) if new < value + slack * abs(value) else None
 

@@ -242,7 +242,7 @@ static double backtrack(Newton *at, double *value, double slack, int keep_signs)
         }
         support_within(&at->trial, t, z, at->z);
         if (!retract(&at->trial, at->z, 1e-13, 24, &at->normal, at->work)) continue;
-        support_without_zeros(&at->trial, at->z);
+        if (at->p->lam) support_without_zeros(&at->trial, at->z); /* without a penalty, zeros do not matter */
         int fewer = at->trial.m < t->m;
         if (fewer) gather_blocks(at->p->n, at->p->q, &at->trial, at->blocks);
         multiply_blocks(at->normal.lapack, &at->trial, at->blocks, at->z, at->image);
