@@ -184,7 +184,8 @@ void normal_solve(const Normal *normal, const double *rhs, double *l) {
     index_t r = normal->r, pairs = normal->pairs;
     double *x = normal->right;
     for (index_t p = 0; p < pairs; p++) x[p] = rhs[normal->first[p] * r + normal->second[p]];
-    cholesky_solve(pairs, normal->factor, 1, x);
+    forward(normal->lapack, pairs, normal->factor, 1, x);
+    backward(pairs, normal->factor, x);
     memset(l, 0, (size_t)(r * r) * sizeof *l);
     for (index_t p = 0; p < pairs; p++) {
         index_t i = normal->first[p], j = normal->second[p];
