@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: docs demo test check fuzz model bounds mutants drill drill-net drill-newest walk bench wheel wheelhouse installs lowest clean
+.PHONY: docs demo test test-numpy sanitize check fuzz model bounds mutants drill drill-net drill-newest walk bench wheel wheelhouse installs lowest clean
 
 demo: .venv/.report
 	$(BIN)/python -m fedspca.demo build/demo.html
@@ -26,6 +26,17 @@ fuzz: .venv/.test
 EXAMPLES ?= 100
 model: .venv/.test
 	FEDSPCA_MODEL_EXAMPLES=$(EXAMPLES) OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/federation/test_faults.py
+
+# The C files under address and undefined-behaviour sanitizers, by their own tests: needs gcc or clang with its runtimes.
+sanitize: .venv/.test
+	rm -rf build/sanitized && mkdir -p build && cp -r src build/sanitized
+	cc -g -O1 -std=c11 -fPIC -fsanitize=address,undefined -fno-sanitize-recover -Wall -Wextra -Werror -shared -o build/sanitized/fedspca/linalg/compiled/_kernels.so src/fedspca/linalg/compiled/*.c -lm
+	LD_PRELOAD="$$(cc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitized OPENBLAS_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -q -p no:cacheprovider tests/linalg/compiled
+
+# The tests of the mathematics and the solvers without compiled code, as on a machine that has no compiler.
+test-numpy: .venv/.test
+	FEDSPCA_COMPILED=0 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/linalg tests/solvers tests/estimators/test_exact.py
 
 # More small problems whose bound is compared with all supports than the tests try: 2,100.
 bounds: .venv/.test
@@ -69,9 +80,12 @@ docs: .venv/.test
 	$(PIP) install -c constraints.txt --group docs
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
-# The wheel, built, installed into an environment of its own, and run away from the repository.
+# The wheel, built, installed into an environment of its own, and run away from the repository. Where there is no C
+# compiler, a wheel of Python alone is built instead: that is tried too.
 wheel: .venv/.check
-	rm -rf dist build/wheel-env
+	rm -rf dist build/wheel-env build/pure
+	CC=/nonexistent $(BIN)/python -m build --wheel --outdir build/pure . >/dev/null
+	ls build/pure/*-py3-none-any.whl
 	$(BIN)/python -m build --wheel --outdir dist . >/dev/null
 	$(PYTHON) -m venv build/wheel-env
 	build/wheel-env/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt dist/*.whl

@@ -19,38 +19,30 @@ class Kernels(BuildHookInterface[Any]):
         """Compile, and mark the wheel as one for this platform."""
         folder = Path(self.root) / FOLDER
         try:
-            built = compiled(folder)
+            compile_all(folder)
         except Exception as error:  # whatever the absence of a compiler looks like on this platform
+            (folder / NAME).unlink(missing_ok=True)  # of older sources
             self.app.display_warning(f"Nothing was compiled: {error}. fedspca works without, and takes longer.")
             return
         build_data["artifacts"].append(f"/{FOLDER}/{NAME}")
-        if version == "standard":
-            build_data["force_include"][str(built)] = f"fedspca/linalg/compiled/{NAME}"
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"], build_data["tag"] = False, f"py3-none-{platform}"
 
 
-def compiled(folder: Path) -> Path:
+def compile_all(folder: Path) -> None:
     """Compile all C files of a folder into one library beside them. It is complete, or it is not there."""
     from setuptools._distutils.ccompiler import new_compiler
     from setuptools._distutils.sysconfig import customize_compiler
 
     compiler = new_compiler()
     customize_compiler(compiler)
-    options = ["/O2"] if compiler.compiler_type == "msvc" else ["-O3", "-std=c11", "-fPIC", "-fvisibility=hidden"]
-    if compiler.compiler_type != "msvc":
-        # products and sums are rounded one by one, so that the same machine code gives the same bits everywhere
-        options += ["-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra"]
-    library = folder / NAME
+    # products and sums are rounded one by one, so that compilers do not differ in the last bit
+    exact = ["-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"]
+    options = ["/O2"] if compiler.compiler_type == "msvc" else ["-O3", "-std=c11", "-fPIC", "-Wall", "-Wextra", *exact]
+    sources = sorted(str(path) for path in folder.glob("*.c"))
     with tempfile.TemporaryDirectory() as scratch:
-        sources = sorted(str(path.relative_to(folder)) for path in folder.glob("*.c"))
-        objects = [
-            compiler.compile([str(folder / source)], output_dir=scratch, extra_postargs=options)[0]
-            for source in sources
-        ]
-        made = Path(scratch) / NAME
+        objects = compiler.compile(sources, output_dir=scratch, extra_postargs=options)
+        made, aside = Path(scratch) / NAME, folder / f"{NAME}.new"
         compiler.link_shared_object(objects, str(made), libraries=[] if sys.platform == "win32" else ["m"])
-        aside = library.with_suffix(".new")
         aside.write_bytes(made.read_bytes())
-        aside.replace(library)
-    return library
+        aside.replace(folder / NAME)

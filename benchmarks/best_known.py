@@ -1,4 +1,4 @@
-"""The best value known of each case of W8 and W9, kept in `best_known.json`: `python -m benchmarks best_known`.
+"""The best value known of each case of the modes, kept in `best_known.json`: `python -m benchmarks best_known`.
 
 A value is that of the other search (`other_search.py`), where there are few features and at most five components, or of
 a fit of today. One that was found earlier stays if it is better.
@@ -29,7 +29,7 @@ def main() -> None:
 
 def _found(case: Case) -> float:
     x = case.make()
-    ours = value(case.mode, x, fit(case.mode, case.r, case.k, x))
+    ours = value(case.mode, x, fit(case.mode, case.r, case.k, x, case.lam))
     if x.shape[1] > SEARCHED or case.r > 5 or case.mode == "variance_kept":
         return ours
     s = np.cov(x.T, bias=True)

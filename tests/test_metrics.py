@@ -37,6 +37,23 @@ def test_adjusted_variance_counts_shared_variance_once():
     assert abs(total[1]) < 1e-9 * total[0]
 
 
+@given(st.integers(1, 5), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-12, 1e-4, 1.0]))
+def test_variances_of_correlated_loadings_are_those_of_their_spans(r, seed, apart):
+    rng = np.random.default_rng(seed)
+    x, z = rng.standard_normal((40, 7)), rng.standard_normal((r, 7))
+    z[r // 2] = z[0] + apart * z[r // 2]  # with 0, two loadings are one
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    s = x.T @ x
+    if apart >= 1e-4:
+        spans = [np.linalg.qr(z[: j + 1].T)[0] for j in range(r)]
+        wanted = [np.trace(span.T @ s @ span) for span in spans]
+        assert np.allclose(metrics.captured_variances(z, z @ s @ z.T), wanted, rtol=1e-4)
+    scores = x @ z.T
+    before = [scores[:, :j] @ np.linalg.lstsq(scores[:, :j], scores[:, j], rcond=1e-9)[0] for j in range(r)]
+    added = np.sum((scores - np.transpose(before)) ** 2, axis=0)
+    assert np.allclose(metrics.adjusted_variances(scores.T @ scores), added, atol=1e-6 * added.max())
+
+
 def test_sparsity():
     z = np.array([[0.0, 0.5, -1e-3], [1e-5, 0.0, 2.0]])
     assert metrics.n_nonzeros(z) == 4

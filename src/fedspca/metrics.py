@@ -5,8 +5,12 @@ Loadings are given as scikit-learn gives them, one component per row (r × d).
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
 
 Array = NDArray[np.float64]
+
+_DEPENDENT = 1e-3  # a pivot below this share of the largest one: squaring then costs six digits
+_NOTHING = 1e-10  # of its variance, a score that adds less to those before it adds nothing but rounding errors
 
 
 def _components(components: ArrayLike) -> Array:
@@ -51,20 +55,40 @@ def captured_variances(components: ArrayLike, covariance: ArrayLike) -> Array:
     scores correlate. For orthonormal loadings it is the sum of the scores' variances.
     """
     z, matrix = _components(components), np.asarray(covariance, dtype=np.float64)
-    spans = [(z[:j] @ z[:j].T, matrix[:j, :j]) for j in range(1, len(z) + 1)]
-    return np.array([np.sum(np.linalg.pinv(gram) * within) for gram, within in spans])
+    gram = z @ z.T
+    factor = _factor(gram)
+    if factor is not None:
+        inverse = lapack.dtrtri(factor)[0]
+        return np.cumsum(np.einsum("ij,ij->j", matrix @ inverse, inverse))
+    spans = [(gram[:j, :j], matrix[:j, :j]) for j in range(1, len(z) + 1)]
+    return np.array([np.sum(np.linalg.pinv(inner) * within) for inner, within in spans])
+
+
+def _factor(gram: Array) -> Array | None:
+    """The upper triangular R with gram = RᵀR; None if columns are so nearly dependent that digits would be lost."""
+    factor, info = lapack.dpotrf(gram, clean=1)
+    pivots = factor.diagonal()
+    return None if info or pivots.min() < _DEPENDENT * pivots.max() else np.asarray(factor)
 
 
 def adjusted_variances(captured: ArrayLike) -> Array:
     """Sum of squares that each score adds to those before it (Zou, Hastie and Tibshirani 2006), from zᵀSz.
 
     Scores of sparse loadings are correlated, so their variances count shared variance twice. With AZ = QR these are
-    R_jj², and R is also the triangular factor of any square root of ZᵀSZ = RᵀR: sums suffice.
+    R_jj², and R is also the triangular factor of ZᵀSZ = RᵀR: sums suffice. A score that depends on those before it adds
+    nothing, and takes nothing from those after it.
     """
     matrix = np.asarray(captured, dtype=np.float64)
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    return np.asarray(np.diag(np.linalg.qr(root, mode="r")) ** 2)
+    rest = (matrix + matrix.T) / 2
+    factor = _factor(rest)
+    if factor is not None:
+        return np.asarray(factor.diagonal() ** 2)
+    least, added = _NOTHING * np.diag(rest), np.zeros(len(rest))
+    for j in range(len(rest)):
+        if rest[j, j] > least[j]:
+            added[j] = rest[j, j]
+            rest -= np.outer(rest[j], rest[j] / rest[j, j])
+    return added
 
 
 def explained_variance_ratio(X: ArrayLike, components: ArrayLike) -> Array:

@@ -16,19 +16,22 @@ def rows_of(n=6000, d=40, *, mean=0.0, unit=1.0, seed=0):
     return (unit * (x + mean)).astype(np.float32)
 
 
-def seen(rows, *, scaled=False, away=0.0):
-    """Rows about their mean, or about that of other sites, so many spreads away."""
+def seen(rows, *, scaled=False, away=0.0, told=False):
+    """Rows about their mean, or about that of other sites, so many spreads away; their squares are told, or not."""
     exact = rows.astype(np.float64)
     mean, spread = exact.mean(axis=0), exact.std(axis=0)
-    return StandardisedRows(rows, mean + away * spread, spread if scaled else np.ones(rows.shape[1]))
+    about = mean + away * spread
+    squares = ((exact - about) ** 2).sum(axis=0) if told else None
+    return StandardisedRows(rows, about, spread if scaled else np.ones(rows.shape[1]), squares=squares)
 
 
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("mean", [0.0, 300.0, 1e6])
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e8])
 @pytest.mark.parametrize("away", [0.0, 3.0])
-def test_a_gram_matrix_is_that_of_double_precision(mean, unit, scaled, away):
-    rows = seen(rows_of(mean=mean, unit=unit), scaled=scaled, away=away)
+@pytest.mark.parametrize("told", [False, True])
+def test_a_gram_matrix_is_that_of_double_precision(mean, unit, scaled, away, told):
+    rows = seen(rows_of(mean=mean, unit=unit), scaled=scaled, away=away, told=told)
     exact, found = rows.gram_matrix(), SingleRows(rows).gram_matrix()
     size = np.sqrt(exact.diagonal())
     apart = np.abs(found - exact) / np.outer(size, size)
@@ -40,8 +43,9 @@ def test_a_gram_matrix_is_that_of_double_precision(mean, unit, scaled, away):
 @pytest.mark.parametrize("mean", [0.0, 1e6])
 @pytest.mark.parametrize("shape", [(6000, 40), (60, 1500)])
 @pytest.mark.parametrize("away", [0.0, 3.0])
-def test_a_product_is_that_of_double_precision(shape, mean, scaled, away):
-    rows = seen(rows_of(*shape, mean=mean), scaled=scaled, away=away)
+@pytest.mark.parametrize("told", [False, True])
+def test_a_product_is_that_of_double_precision(shape, mean, scaled, away, told):
+    rows = seen(rows_of(*shape, mean=mean), scaled=scaled, away=away, told=told)
     x = np.linalg.qr(np.random.default_rng(1).standard_normal((shape[1], 7)))[0]
     exact, found = rows.gram_product(x, 0), SingleRows(rows).gram_product(x, 0)
     whole = float(np.trace(rows.gram_matrix()))
@@ -64,9 +68,26 @@ def test_the_order_of_rows_hardly_matters():
     assert np.abs(one - two).max() < 1e-6 * one.max()
 
 
+@pytest.mark.parametrize(("mean", "centred"), [(0.0, False), (0.45, False), (0.55, True), (1e3, True)])
+def test_rows_are_centred_first_unless_means_are_small(mean, centred):
+    rows = rows_of()
+    exact = rows.astype(np.float64)
+    rows = (exact - exact.mean(axis=0) + mean * exact.std(axis=0)).astype(np.float32)
+    assert single._small_means(seen(rows, told=True)) != centred
+    assert not single._small_means(seen(rows))  # the squares are not known
+
+
+def test_rows_that_are_scaled_are_not_multiplied_as_stored():
+    rows = rows_of()
+    plain, scaled = (single._Centred(seen(rows, scaled=scaled), as_stored=True) for scaled in (False, True))
+    assert np.shares_memory(next(plain.blocks()), rows)
+    assert not np.shares_memory(next(scaled.blocks()), rows)
+
+
+@pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("unit", [1e-22, 1e22])
-def test_values_that_single_precision_cannot_square_are_multiplied_in_double(unit):
-    rows = seen(rows_of(unit=unit))
+def test_values_that_single_precision_cannot_square_are_multiplied_in_double(unit, told):
+    rows = seen(rows_of(unit=unit), told=told)
     x = np.linalg.qr(np.random.default_rng(1).standard_normal((40, 3)))[0]
     assert np.array_equal(SingleRows(rows).gram_matrix(), rows.gram_matrix())
     assert np.array_equal(SingleRows(rows).gram_product(x, 0), rows.gram_product(x, 0))

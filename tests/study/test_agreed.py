@@ -6,7 +6,9 @@ import pytest
 from fedspca import ExactSPCA, LocalFederation, Site
 from fedspca.door.agreement import Agreement
 from fedspca.door.replay import Replay, Summed
+from fedspca.linalg.compiled.library import library
 from fedspca.solvers.rounds import Rounds
+from fedspca.study import agreed
 from fedspca.study.agreed import agreed_settings, agreed_work
 from fedspca.study.settings import StudySettings
 
@@ -50,6 +52,20 @@ def test_a_site_that_has_the_sums_has_the_model(folds):
     fitted = ExactSPCA(2, n_nonzero=3, scale=True, max_missing=0.2, random_state=0).fit_federation(sites)
     assert np.allclose(replay.result().components, fitted.components_, atol=1e-10)
     assert replay.result().facts["site_names"] == list(NAMES)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_sites_that_compare_results_compute_alike_with_and_without_a_compiler(masked, monkeypatch):
+    seen = []
+
+    def fitted(*_, **__):
+        seen.append(library())
+        raise ValueError("enough")
+
+    monkeypatch.setattr(agreed, "fitted_model", fitted)
+    with pytest.raises(ValueError, match="enough"):
+        Replay(agreed_work(agreement(masked=masked))).question()
+    assert seen == [None if masked else library()]
 
 
 def test_a_site_knows_which_sample_is_asked_about_next():

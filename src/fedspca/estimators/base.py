@@ -3,12 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from functools import cache
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import make_constraint
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from fedspca.estimators.rows import RowsBeside, encoded, score_rows, transformed_rows
@@ -56,6 +58,13 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     verbose: int
     stop_reason_: StopReason
     _parameter_constraints: ClassVar[dict[str, Any]]
+
+    def _validate_params(self) -> None:
+        """Check the settings: before rows are read, and again before sites are asked. So it must be fast."""
+        for name, constraints in _constraints(type(self)).items():
+            value = getattr(self, name)
+            if not any(constraint.is_satisfied_by(value) for constraint in constraints):
+                super()._validate_params()  # which says what is wrong
 
     @abstractmethod
     def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
@@ -420,6 +429,13 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
 
+@cache
+def _constraints(estimator: type[FederatedSparsePCA]) -> dict[str, list[Any]]:
+    """Return what each setting of an estimator may be."""
+    stated = estimator._parameter_constraints.items()
+    return {name: [make_constraint(each) for each in constraints] for name, constraints in stated}
+
+
 def _without_dust(w: Array) -> Array:
     """Set to zero the weights that are only rounding errors, compared with the largest weight of their loading."""
     return np.where(np.abs(w) > DUST * np.abs(w).max(axis=0), w, 0.0)
@@ -434,8 +450,8 @@ def learnt_first(federation: Federation) -> tuple[Federation, list[Round]]:
 
 def checked_federation(federation: Any) -> Federation:
     """Return the federation, or raise an error that says how to make one."""
-    if isinstance(federation, Federation):
-        return federation
+    if all(hasattr(federation, name) for name in ("sum", "n_sites", "feature_names")):
+        return cast("Federation", federation)
     raise TypeError(
         f"Expected a federation, something with sum(query), got {type(federation).__name__}. For sites in this process "
         "use LocalFederation(sites); for one table use fit(X, sites=...)."

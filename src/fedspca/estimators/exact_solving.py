@@ -101,8 +101,8 @@ class ExactSolving(FederatedSparsePCA):
             "sample",
             "tol",
         )
-        chosen = {name: np.asarray(getattr(self, name)).tolist() for name in names}
-        return json.dumps({**chosen, "feature_names": list(feature_names)}, sort_keys=True)
+        chosen = {name: getattr(self, name) for name in names}
+        return json.dumps({**chosen, "feature_names": feature_names}, sort_keys=True, default=_listed)
 
     def _solve(self, rounds: Rounds, moments: Moments, _: int, rng: np.random.Generator) -> Found:
         return self._solve_on(rounds, moments, rng, Course())[0]
@@ -177,7 +177,7 @@ class ExactSolving(FederatedSparsePCA):
     ) -> tuple[Found, loop.State]:
         """Search on S, and set the attributes that only this method knows."""
         problem = self._problem()
-        begun = self._begin(moments, problem, rng)
+        begun = self._begin(moments, problem, rng, asks=False)
         deadline = time.monotonic() + self._seconds
         seconds = float(self.proof_seconds)
         solved = whole.solve(s, problem, begun, seconds=seconds, deadline=deadline, earlier=earlier)
@@ -216,7 +216,7 @@ class ExactSolving(FederatedSparsePCA):
         told = bound_on(found, self._penalty(), bound, dense, rounding if self._rounded else 0.0)
         self.upper_bound_, self.bound_is_dense_, self.optimality_gap_ = told
 
-    def _begin(self, moments: Moments, problem: Problem, rng: np.random.Generator) -> loop.State:
+    def _begin(self, moments: Moments, problem: Problem, rng: np.random.Generator, *, asks: bool = True) -> loop.State:
         return loop.begin(
             problem,
             len(moments.mean),
@@ -226,6 +226,7 @@ class ExactSolving(FederatedSparsePCA):
             n_rotations=self.n_starts,
             max_rounds=self.max_rounds,
             rank_tol=RANK_TOL[self._working],
+            asks=asks,
         )
 
     def _ordered(self, w: Array, product: Array) -> Found:
@@ -233,7 +234,7 @@ class ExactSolving(FederatedSparsePCA):
         captured = w.T @ product
         own = not np.isscalar(self.lam if self.lam is not None else self.n_nonzero or 0)
         order, signs = canonical_order(w, np.diag(captured), reorder=not own)
-        return Found(w[:, order] * signs + 0.0, captured[np.ix_(order, order)] * np.outer(signs, signs))
+        return Found(w[:, order] * signs + 0.0, captured[order[:, None], order] * (signs[:, None] * signs))
 
     def _problem(self) -> Problem:
         if self.lam is not None and self.n_nonzero is not None:
@@ -287,6 +288,11 @@ class ExactSolving(FederatedSparsePCA):
 
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
         return penalised_objective(w, captured, self._penalty())
+
+
+def _listed(value: Any) -> Any:
+    """Return an array, or a number of numpy's, as JSON can hold it."""
+    return np.asarray(value).tolist()
 
 
 def _directions(federation: Federation, r: int) -> int:

@@ -107,72 +107,31 @@ class Around:
         return noise_in(self._federation, frame)
 
 
-@runtime_checkable
-class AnswersGram(Protocol):
-    """A federation that can say whether its sites would answer for the whole covariance."""
-
-    def answers_gram(self) -> bool:
-        """Whether the question ``gram`` may be asked."""
-
-
-@runtime_checkable
-class Local(Protocol):
-    """A federation that says whether its sites are in this process."""
-
-    @property
-    def local(self) -> bool:
-        """Whether no message leaves this machine."""
-
-
-@runtime_checkable
-class Stored(Protocol):
-    """A federation that says how its sites store their rows."""
-
-    @property
-    def single(self) -> bool:
-        """Whether all rows are in this process, stored in single precision."""
-
-
-@runtime_checkable
-class Prepared(Protocol):
-    """A federation that says how its sites see their rows."""
-
-    @property
-    def preparation(self) -> Preparation:
-        """How the sites see their rows before anything is asked."""
-
-
-@runtime_checkable
-class Noised(Protocol):
-    """A federation that says how much noise its sums contain."""
-
-    def noise_in(self, frame: Frame) -> float | None:
-        """Return the variance of the semicircle law of the noise in S, seen in a frame; None without noise."""
-
-
 def noise_in(federation: Federation, frame: Frame) -> float | None:
     """Return how much noise a federation's S contains, as the variance of a semicircle law; None if it has none."""
-    return federation.noise_in(frame) if isinstance(federation, Noised) else None
+    told = getattr(federation, "noise_in", None)
+    return None if told is None else told(frame)
 
 
 def preparation_of(federation: Federation) -> Preparation:
     """Return how a federation's sites see their rows; unchanged, if it does not say."""
-    return federation.preparation if isinstance(federation, Prepared) else PLAIN
+    return getattr(federation, "preparation", PLAIN)
 
 
 def is_local(federation: Federation) -> bool:
     """Whether a federation's sites are in this process, as far as it says so."""
-    return isinstance(federation, Local) and federation.local
+    return getattr(federation, "local", False)
 
 
 def is_single(federation: Federation) -> bool:
     """Whether all rows are in this process and stored in single precision, as far as a federation says so."""
-    return isinstance(federation, Stored) and federation.single
+    return getattr(federation, "single", False)
 
 
 def answers_gram(federation: Federation) -> bool:
     """Whether a federation's sites would answer for the whole covariance; no, if it cannot say."""
-    return isinstance(federation, AnswersGram) and federation.answers_gram()
+    told = getattr(federation, "answers_gram", None)
+    return told is not None and told()
 
 
 def most_directions(federation: Federation) -> int | None:

@@ -185,6 +185,8 @@ def _whitened(whitening: Array, cross: Array) -> Array:
     Only the predictor uses the whitening, and its points are checked by exact products. So amplified rounding errors,
     from a column near the span of the others, do no harm.
     """
+    if not whitening.size:
+        return np.eye(cross.shape[1])
     inside = whitening.T @ cross
     rest = -inside.T @ inside
     rest.flat[:: len(rest) + 1] += 1.0

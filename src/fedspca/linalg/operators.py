@@ -34,6 +34,7 @@ from fedspca.linalg.row_blocks import (
     total,
 )
 from fedspca.linalg.stiefel import project_out
+from fedspca.linalg.symmetric import mirrored
 
 Array = NDArray[np.float64]
 
@@ -59,6 +60,11 @@ def thin_product(block: Any, x: Array) -> Array:
     for column, product in zip(np.ascontiguousarray(x.T), columns, strict=True):
         np.dot(block, column, out=product)
     return np.ascontiguousarray(columns.T)
+
+
+def less_outer(product: Array, left: Array, right: Array) -> Array:
+    """``product - left @ right.T``, in place: with many features, a copy of the product is as large as the model."""
+    return np.asarray(blas.dger(-1.0, right, left, a=np.ascontiguousarray(product).T, overwrite_a=1).T)
 
 
 def all_finite(x: NDArray[Any]) -> bool:
@@ -110,12 +116,14 @@ class StandardisedRows:
         missing: bool = False,
         beside: Beside = NOTHING,
         adjustment: Adjustment | None = None,
+        squares: Array | None = None,
     ) -> None:
         self.rows = rows
         self.mean = mean
         self.scale = scale
         self.beside = beside
         self.adjustment = adjustment
+        self.squares = squares  # Σ(x − μ)² by feature, if they are known
         self._fill = mean if missing else None
         self._unscaled = bool((scale == 1.0).all())
         self._gram: Array | None = None
@@ -160,9 +168,7 @@ class StandardisedRows:
 
         least = CSR_ROWS if not is_dense(self.rows) else BLOCK_ROWS if x.shape[1] > NARROW else NARROW_ROWS
         product, score_sums, *explained = total(self.rows, along(of), self._fill, least=least)
-        # in place: with many features, a copy of the product would be as large as the model
-        transposed = blas.dger(-1.0, score_sums, self.mean, a=np.ascontiguousarray(product).T, overwrite_a=1)
-        product = np.asarray(transposed.T)
+        product = less_outer(product, self.mean, score_sums)
         if adjustment is not None:
             product -= adjustment.coefficients.T @ explained[0]
         if not self._unscaled:
@@ -247,8 +253,8 @@ class StandardisedRows:
                 along = self.beside.along(lambda block, part: (blas.dsyrk(1.0, standardised(block, part).T),))
                 upper = np.triu(total(self.rows, along, self._fill)[0])
             else:
-                upper = np.triu(self._added_up(standardised))
-            self._gram = upper + np.triu(upper, 1).T
+                upper = self._added_up(standardised)
+            self._gram = mirrored(upper)
         return self._gram
 
     def _added_up(self, standardised: Callable[[Any, Beside], Array]) -> Array:
@@ -271,8 +277,7 @@ class StandardisedRows:
             columns = np.concatenate([(dense - mean) / scale for dense in dense_parts(block)]).T
             # the seed also depends on the content of the block: parts of a cluster are visited in no fixed order
             rng = np.random.default_rng([*seed, crc32(np.ascontiguousarray(columns[:, :1]).tobytes())])
-            upper = np.triu(blas.dsyrk(1.0, rng.permuted(columns, axis=1)))
-            return (upper + np.triu(upper, 1).T,)
+            return (mirrored(np.triu(blas.dsyrk(1.0, rng.permuted(columns, axis=1)))),)
 
         return total(self.rows, of, self._fill, least=stretch)[0]
 

@@ -43,6 +43,8 @@ def _plane_varimax(w: Array, d: int) -> Array:
 
 def random_rotations(n: int, r: int, rng: np.random.Generator) -> Array:
     """N orthogonal matrices, Haar distributed, shape (n, r, r)."""
+    if not n:
+        return np.zeros((0, r, r))
     q, upper = np.linalg.qr(rng.standard_normal((n, r, r)))
     return np.asarray(q * np.sign(np.einsum("nii->ni", upper))[:, None, :])
 
@@ -66,7 +68,10 @@ def canonical_order(w: Array, variances: Array, *, reorder: bool = True) -> tupl
 def _by_size(w: Array, variances: Array) -> NDArray[np.intp]:
     """Columns by decreasing variance. Ties up to rounding are ordered by the first features of the columns."""
     order = np.argsort(-variances, kind="stable")
-    steps = np.diff(variances[order]) < -_EQUAL * float(np.abs(variances).max(initial=0.0))
+    falls = variances[order[1:]] - variances[order[:-1]]
+    steps = falls < -_EQUAL * float(np.abs(variances).max(initial=0.0))
+    if steps.all():
+        return order
     group = np.concatenate([[0], np.cumsum(steps)])
     features = [tuple(np.flatnonzero(w[:, j]).tolist()) for j in order]
     return order[sorted(range(len(order)), key=lambda at: (group[at], features[at]))]

@@ -2,7 +2,9 @@
 
 The rows are centred before they are multiplied, so that a large mean takes no digits from the products: with the mean μ
 rounded to single precision, m, a value x near m leaves x − m exactly. What is missing, μ − m, is put right in double
-precision. Products are rounded within a few hundred rows or features only. Sums beyond that are in double precision.
+precision. Where means are small beside the spread, m = 0 takes hardly a digit: a product with few columns then
+multiplies the rows as they are stored, and saves a copy. Products are rounded within a few hundred rows or features
+only. Sums beyond that are in double precision.
 
 With u = 2⁻²⁴, an entry of AᵀA is then off by at most :data:`ROUNDING` √(s_ii s_jj), and a product AᵀAx by at most
 ``PRODUCT_ROUNDING`` ‖A‖²‖x‖; both are worst cases, and usual errors are a hundred times smaller.
@@ -16,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, StandardisedRows
+from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, StandardisedRows, less_outer
 from fedspca.linalg.row_blocks import forget_mapped
+from fedspca.linalg.symmetric import mirrored
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -27,7 +30,9 @@ GROUP = 16  # so many products of rows are added in single precision
 FEATURES = 512  # features over which a score is summed in single precision
 UNIT = 2.0**-24
 ROUNDING = (ROWS + GROUP + 6) * UNIT  # one more for each rounding of a row: centring, scaling, and their product
-PRODUCT_ROUNDING = (ROWS + FEATURES + 6) * UNIT
+SMALL_MEAN = 0.5  # if no mean is more than this share of its feature's spread, products need no centred rows
+# without centring, sums of squares are larger by up to this factor, and so are roundings
+PRODUCT_ROUNDING = (1.0 + SMALL_MEAN**2) * (ROWS + FEATURES + 6) * UNIT
 SMALLEST, LARGEST = 1e-25, 1e32  # sums of squares within it come from squares that single precision can hold
 
 
@@ -61,7 +66,7 @@ class SingleRows:
         if self.double.gram_pays(expected):
             return np.asarray(self.gram_matrix() @ x)
         if self.double.held_single is None:
-            self.double.held_single = _held(_squares(self.double), self.double.scale)
+            self.double.held_single = _held(_scaled_squares(self.double), self.double.scale)
         if not self.double.held_single:
             return self.double.gram_product(x, expected)
         return _gram_product(self.double, x)
@@ -86,26 +91,38 @@ def _held(squares: Array, scale: Array) -> bool:
 
 
 class _Centred:
-    """Blocks of rows less the rounded mean, in units of the rounded scale, and what the rounding of the mean left."""
+    """Blocks of rows less the rounded mean, in units of the rounded scale, and what the rounding of the mean left.
 
-    def __init__(self, seen: StandardisedRows) -> None:
+    With ``as_stored`` nothing is subtracted, and the whole mean is left.
+    """
+
+    def __init__(self, seen: StandardisedRows, *, as_stored: bool = False) -> None:
         self.rows = cast("Single", seen.rows)  # as its caller has checked
         with np.errstate(over="ignore"):
-            self.shift = seen.mean.astype(np.float32)
             self.factor = (1.0 / seen.scale).astype(np.float32)
+            self.scaled = not bool((self.factor == 1.0).all())
+            self.as_stored = as_stored and not self.scaled
+            self.shift = (0.0 * seen.mean if self.as_stored else seen.mean).astype(np.float32)
             self.left = (seen.mean - self.shift) * self.factor
-        self.scaled = not bool((self.factor == 1.0).all())
 
     def blocks(self) -> Iterator[Single]:
-        """Yield the rows, centred and scaled, a block at a time. All are in one place, which stays in the cache."""
+        """Yield the rows, centred and scaled, a block at a time. Copies are in one place, which stays in the cache."""
         place = np.empty((ROWS, self.rows.shape[1]), dtype=np.float32)
         for start in range(0, len(self.rows), ROWS):
             rows = self.rows[start : start + ROWS]
-            centred = np.subtract(rows, self.shift, out=place[: len(rows)])
+            if not self.as_stored:
+                rows = np.subtract(rows, self.shift, out=place[: len(rows)])
             if self.scaled:
-                centred *= self.factor
-            yield centred
+                rows *= self.factor
+            yield rows
             forget_mapped(self.rows)
+
+
+def _small_means(seen: StandardisedRows) -> bool:
+    """Whether it is known that every mean is small beside its feature's spread."""
+    if seen.squares is None:
+        return False
+    return bool((seen.rows.shape[0] * seen.mean**2 <= SMALL_MEAN**2 * seen.squares).all())
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is noticed at the end
@@ -121,15 +138,16 @@ def _gram_matrix(seen: StandardisedRows) -> Array:
         part = blas.ssyrk(1.0, block.T, beta=0.0 if begins else 1.0, c=part, overwrite_c=1)
         sums += ones[: len(block)] @ block
     upper += part
-    upper = np.triu(upper)
-    gram = upper + np.triu(upper, 1).T
+    gram = mirrored(upper)
     rest = np.outer(sums - 0.5 * len(centred.rows) * centred.left, centred.left)
     return np.asarray(gram - (rest + rest.T))
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _squares(seen: StandardisedRows) -> Array:
+def _scaled_squares(seen: StandardisedRows) -> Array:
     """Σy² by feature."""
+    if seen.squares is not None:
+        return seen.squares / seen.scale**2
     centred, squares = _Centred(seen), np.zeros(seen.n_features)
     for block in centred.blocks():
         squares += np.einsum("ij,ij->j", block, block)
@@ -138,14 +156,14 @@ def _squares(seen: StandardisedRows) -> Array:
 
 def _gram_product(seen: StandardisedRows, x: Array) -> Array:
     """AᵀAx. A score is summed in double precision over blocks of features."""
-    centred, d = _Centred(seen), seen.n_features
-    rounded, product = x.astype(np.float32), np.zeros(x.shape)
+    centred, d = _Centred(seen, as_stored=_small_means(seen)), seen.n_features
+    rounded = x.astype(np.float32)
     score_sums, offset = np.zeros(x.shape[1]), centred.left @ x
+    transposed = np.zeros((x.shape[1], d))
     for block in centred.blocks():
         scores = np.full((len(block), x.shape[1]), -offset)
         for start in range(0, d, FEATURES):
             scores += block[:, start : start + FEATURES] @ rounded[start : start + FEATURES]
         score_sums += scores.sum(axis=0)
-        product += block.T @ scores.astype(np.float32)
-    product -= np.outer(centred.left, score_sums)
-    return product
+        transposed += scores.T.astype(np.float32) @ block
+    return less_outer(transposed.T, centred.left, score_sums)

@@ -16,7 +16,8 @@ Array = NDArray[np.float64]
 ROWS = 64  # rows that are summed in single precision; sums beyond that are in double precision
 SINGLE_PAYS = 1 << 22  # with fewer numbers, even rows in single precision are summed in double precision
 LOOKED_AT = 512  # rows whose mean is the shift: from all over the table, since rows may be sorted
-AT_ONCE = 32  # of them are read before the pages around them are given back
+FEW = 16  # no more than one row in so many is looked at, unless there are hardly any
+AT_ONCE = 32  # rows are read before the pages around them are given back
 SMALLEST = 1e-25  # smaller sums of squares may have lost squares that single precision cannot hold
 
 
@@ -80,7 +81,7 @@ def spread_of(rows: NDArray[np.floating], most: float) -> Spread | None:
 
 def _from_all_over(rows: NDArray[np.floating]) -> Array:
     """Return some rows, evenly spaced. Of a mapped file each brings many pages along, so they are given back early."""
-    stride = max(1, len(rows) // LOOKED_AT)
+    stride = max(1, len(rows) // min(LOOKED_AT, max(AT_ONCE, len(rows) // FEW)))
     pieces = []
     for start in range(0, len(rows), stride * AT_ONCE):
         pieces.append(rows[start : start + stride * AT_ONCE : stride].astype(np.float64))

@@ -15,7 +15,7 @@ def packed_size(d: int) -> int:
 
 def pack(matrix: NDArray[np.floating]) -> NDArray[np.floating]:
     """The upper triangle of a symmetric matrix as a vector."""
-    return np.asarray(matrix[np.triu(np.ones(matrix.shape, dtype=bool))])
+    return np.asarray(matrix[_upper(len(matrix))])
 
 
 def unpack(vector: Array) -> Array:
@@ -24,7 +24,20 @@ def unpack(vector: Array) -> Array:
     if packed_size(d) != len(vector):
         raise ValueError(f"{len(vector)} numbers are not the upper triangle of a square matrix.")
     matrix = np.zeros((d, d))
-    upper = np.triu(np.ones((d, d), dtype=bool))
+    upper = _upper(d)
     matrix[upper] = vector
     matrix.T[upper] = vector
     return matrix
+
+
+def mirrored(upper: Array) -> Array:
+    """The symmetric matrix from its upper triangle; below the diagonal, ``upper`` is zero."""
+    matrix = upper + upper.T
+    matrix.flat[:: len(matrix) + 1] = upper.diagonal()
+    return matrix
+
+
+def _upper(d: int) -> NDArray[np.bool_]:
+    """Which entries of a d x d matrix are in its upper triangle."""
+    at = np.arange(d)
+    return at[:, None] <= at

@@ -196,6 +196,8 @@ class SiteData:
         return last
 
     def _operator(self, frame: Frame) -> StandardisedRows:
+        # only products in single precision ask for the squares, and many sites would keep them
+        told = self.rows.dtype == np.float32 and self._spread is not None and not self.beside
         return StandardisedRows(
             self.rows,
             frame.mean,
@@ -203,6 +205,7 @@ class SiteData:
             missing=self.missing,
             beside=self.beside,
             adjustment=frame.adjustment,
+            squares=self.deviations_from(frame.mean)[1] if told else None,
         )
 
 

@@ -4,8 +4,8 @@ The coordinator runs this function to ask its questions. Every site runs it too,
 run asks the same one: see :mod:`fedspca.door.replay`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from fedspca.federation.release_plan import Privacy
 from fedspca.fit.run import fitted_model
 from fedspca.fit.settings import SolverSettings
 from fedspca.fit.solvers import make_estimator
+from fedspca.linalg.compiled.library import numpy_only
 from fedspca.model import SparsePCAModel
 from fedspca.site.policy import GRAM
 from fedspca.site.preparation import Preparation
@@ -111,9 +112,18 @@ def planned_update(model: SparsePCAModel, adds: Sequence[str]) -> dict[str, Any]
     return {"of": of, "adds": sorted(adds), "components": w.T.tolist(), "basis": shown}
 
 
-def _alike(agreement: Agreement) -> Any:
-    """Use one thread if sites compare results: the last digits of products depend on the number of threads."""
-    return ThreadpoolController().limit(limits=1, user_api="blas") if agreement.masked else nullcontext()
+@contextmanager
+def _alike(agreement: Agreement) -> Iterator[None]:
+    """Compute as every site does, if sites compare results.
+
+    The last digits of products depend on the number of threads, so there is one. Not every site may have had a C
+    compiler, so numpy does all the work.
+    """
+    if not agreement.masked:
+        yield
+        return
+    with numpy_only(), ThreadpoolController().limit(limits=1, user_api="blas"):
+        yield
 
 
 def agreed_work(agreement: Agreement) -> Work:

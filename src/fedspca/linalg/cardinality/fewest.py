@@ -11,6 +11,8 @@ from fedspca.linalg.cardinality.polish import Fit, groups, nearest_orthogonal, r
 from fedspca.linalg.cardinality.removal import Removals, cheapest_removals, single_removals
 from fedspca.linalg.cardinality.trades import Margins, promising_trades, ranked
 from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.compiled import fewest as compiled
+from fedspca.linalg.compiled.library import library
 from fedspca.linalg.small import largest_eigenpairs
 
 Array = NDArray[np.float64]
@@ -32,6 +34,10 @@ def fewest_nonzeros(s: Array, target: float, *, tuning: Tuning, starts: Iterable
     once the others are refitted, and entries are exchanged, in turn, until neither helps. In the end many entries are
     added to the best loadings, and as many as possible are left out again: that leads out of local optima.
     """
+    starts, kernels = list(starts), library()
+    if kernels is not None and starts and compiled.fits(starts):
+        found = compiled.fewest(kernels, s, target, starts, tuning.asked)
+        return None if found is None else Fit(*found)
     reached = (fit for fit in (_filled(s, w, target, tuning) for w in starts) if fit is not None)
     thin = (eliminated(s, thinned(s, fit, target, tuning), target, tuning) for fit in reached)
     best = min((_settled(s, fit, target, tuning) for fit in thin), key=_sparsest_first, default=None)
@@ -63,12 +69,23 @@ def no_more_than_alike(
         alike = best_loadings(s, (k,) * r, orthogonal=True, tuning=effort, starts=dense)
         if alike.variance < target:
             break
-        fit = _none_spare(s, _settled(s, eliminated(s, alike, target, tuning), target, tuning), target, tuning)
+        fit = _improved(s, alike, target, tuning)
     return refit_orthogonal(s, fit.w)
+
+
+def _improved(s: Array, fit: Fit, target: float, tuning: Tuning) -> Fit:
+    """Entries left out and exchanged, until none can be."""
+    kernels = library()
+    if kernels is not None and compiled.fits([fit.w]):
+        return Fit(*compiled.fewer(kernels, s, target, fit.w, fit.variance, tuning.asked))
+    return _none_spare(s, _settled(s, eliminated(s, fit, target, tuning), target, tuning), target, tuning)
 
 
 def _cut_alike(s: Array, fit: Fit, k: int) -> float:
     """The variance of the k largest entries in each column of a gradient step, refitted; 0 if they admit no refit."""
+    kernels = library()
+    if kernels is not None and compiled.fits([fit.w]):
+        return compiled.cut_alike(kernels, s, fit.w, k)
     step, _ = _ascent(s, fit.w)
     z = np.zeros_like(step)
     for j, column in enumerate(step.T):
@@ -137,10 +154,15 @@ def _ascent(s: Array, w: Array) -> tuple[Array, Array]:
 
 
 def _settled(s: Array, fit: Fit, target: float, tuning: Tuning) -> Fit:
-    """Exchange entries and leave entries out, in turn, until that removes none."""
+    """Exchange entries and leave entries out, in turn, until that removes none.
+
+    No entry can be left out before the first exchange.
+    """
     while not tuning.late:
-        n = _nonzeros(fit)
-        fit = eliminated(s, _traded(s, fit, tuning), target, tuning)
+        n, traded = _nonzeros(fit), _traded(s, fit, tuning)
+        if traded is fit:
+            break
+        fit = eliminated(s, traded, target, tuning)
         if _nonzeros(fit) >= n:
             break
     return fit

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.compiled import fewest
+from fedspca.linalg.compiled.library import library
 from fedspca.linalg.small import largest_eigenpairs
 
 Array = NDArray[np.float64]
@@ -18,6 +20,12 @@ def partitioned(s: Array, w: Array) -> Array:
     features, in turn, until nothing changes (Vigneau and Qannari 2003). A component without a feature gets the one that
     is explained worst.
     """
+    kernels = library()
+    found = None if kernels is None else fewest.partition(kernels, s, w)
+    return _partitioned(s, w) if found is None else found
+
+
+def _partitioned(s: Array, w: Array) -> Array:
     image = s @ w
     explained = np.square(w) * np.maximum(np.einsum("ij,ij->j", w, image), 0.0)
     owner = _nonempty(s, explained)

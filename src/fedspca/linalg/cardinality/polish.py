@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from fedspca.linalg.cardinality.beside import best_beside
+from fedspca.linalg.compiled import fewest
+from fedspca.linalg.compiled.library import library
 from fedspca.linalg.newton import Surrogate, polish
 from fedspca.linalg.quadratic import DenseQuadratic
 from fedspca.linalg.small import eigenpairs, largest_eigenpairs, solve_positive
@@ -76,6 +78,11 @@ def refit_apart(s: Array, w: Array) -> Fit | None:
 
 def refit_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit:
     """Argmax of ``tr(w' S w)`` over orthonormal w on the supports of w: Newton steps on the sparse Stiefel manifold."""
+    kernels = library()
+    if kernels is not None and fewest.fits([w]):
+        found = fewest.refit(kernels, s, w, rough=rough)
+        if found is not None:
+            return Fit(*found)
     return refit_apart(s, w) or _grouped(s, w, partial(_refit_orthogonal, rough=rough))
 
 
@@ -192,11 +199,20 @@ def _in_turn(s: Array, w: Array, supports: list[Index]) -> Array:
 
 def nearest_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit | None:
     """Orthonormal columns on the same supports, refitted; None if these supports admit none."""
+    kernels = library()
+    if kernels is not None and fewest.fits([w]):
+        found = fewest.refit(kernels, s, w, rough=rough, retracted=True)
+        return None if found is None else Fit(*found)
     apart = refit_apart(s, w)
     if apart is not None:
         return apart
-    near = retract(w)
-    return None if near is None else refit_orthogonal(s, near, rough=rough)
+    near = np.zeros_like(w)
+    for columns in groups(w):
+        z = retract(w[:, columns])
+        if z is None:
+            return None
+        near[:, columns] = z
+    return refit_orthogonal(s, near, rough=rough)
 
 
 def _apart(w: Array, s: Array) -> Array:

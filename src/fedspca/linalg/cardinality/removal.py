@@ -3,7 +3,8 @@
 At the best loadings on their supports, a change D of the weights that keeps them orthonormal costs ``<D, H D> / 2`` of
 the variance, with H the Hessian of the Lagrangian. If the entry x_e has to become zero, the cheapest such change costs
 ``x_e^2 / (2 C_ee)``, with C the inverse of H on the tangent space. Both x and C after the removal are known too, so a
-whole order of removals follows from one inverse (optimal brain surgeon: Hassibi and Stork 1993).
+whole order of removals follows from one inverse (optimal brain surgeon: Hassibi and Stork 1993). It is a pivoted
+Cholesky factorisation of C, whose columns are computed when they are needed.
 """
 
 from collections.abc import Iterator
@@ -61,6 +62,8 @@ def cheapest_removals(s: Array, w: Array, spare: float) -> Removals:
     places = np.split(np.arange(len(columns)), np.cumsum([len(part.columns) for part in parts])[:-1])
     of = np.repeat(np.arange(len(parts)), [len(place) for place in places])
     x, room = w[features, columns], np.concatenate([part.inverse.diagonal() for part in parts])
+    pulls = [np.empty_like(part.inverse) for part in parts]
+    steps = [0] * len(parts)
     gone = np.zeros(len(x), dtype=bool)
     left, tie = np.count_nonzero(w, axis=0), _TIE * float(s.diagonal().max())
     costs: list[float] = []
@@ -72,13 +75,14 @@ def cheapest_removals(s: Array, w: Array, spare: float) -> Removals:
         if not np.isfinite(least):
             break
         at = int(np.argmax(cost <= least + tie))
-        inverse, place = parts[of[at]].inverse, places[of[at]]
-        pull = inverse[:, at - place[0]] / room[at]
-        x[place] -= pull * x[at]
-        inverse -= np.outer(pull, pull) * room[at]
+        part, place = int(of[at]), places[of[at]]
+        here, before, root = at - int(place[0]), pulls[part][: steps[part]], np.sqrt(max(float(room[at]), 1e-300))
+        pull = (parts[part].inverse[here] - before[:, here] @ before) / root
+        pulls[part][steps[part]] = pull
+        steps[part] += 1
         gone[at] = True
-        x[place] = np.where(gone[place], 0.0, x[place])
-        room[place] = inverse.diagonal()
+        x[place] = np.where(gone[place], 0.0, x[place] - pull * (x[at] / root))
+        room[place] -= pull * pull
         left[columns[at]] -= 1
         total += float(cost[at])
         costs.append(total)

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -103,6 +104,11 @@ class Tuning:
     def late(self) -> bool:
         """Whether the deadline has passed."""
         return time.monotonic() > self.deadline
+
+    @property
+    def asked(self) -> Callable[[], bool] | None:
+        """The same as a function to ask, for compiled code; None if there is no deadline."""
+        return None if self.deadline == math.inf else lambda: self.late
 
     def quick(self) -> Self:
         """The same where points are only to be ranked: few swaps are tried, and few in a row."""

@@ -15,5 +15,6 @@ What may never change:
 ``small.h``             eigenpairs, Cholesky factors and solutions of small dense problems
 ``factors``             factors and eigenpairs of dense matrices, the larger ones by scipy's LAPACK
 ``stiefel``             retraction and Newton steps on the sparse Stiefel manifold
+``fewest``              the search for the fewest non-zeros that keep a share of the variance
 ======================  ==========================================================================
 """

@@ -15,6 +15,7 @@ typedef struct {
     void (*dsyrk)(char *, char *, int *, int *, double *, double *, int *, double *, double *, int *);
     void (*dgemm)(char *, char *, int *, int *, int *, double *, double *, int *, double *, int *, double *, double *,
                   int *);
+    void (*dsymv)(char *, int *, double *, double *, int *, double *, int *, double *, double *, int *);
     void (*dsyevr)(char *, char *, char *, int *, double *, int *, double *, double *, int *, int *, double *, int *,
                    double *, double *, int *, int *, double *, int *, int *, int *, int *);
     void (*dsyevd)(char *, char *, int *, double *, int *, double *, double *, int *, int *, int *, int *);
@@ -35,6 +36,12 @@ void forward(const Lapack *lapack, index_t n, const double *l, index_t m, double
 /* b becomes L'^-1 b, for one right-hand side. */
 void backward(index_t n, const double *l, double *b);
 
+/* b becomes the x with L L' x = b, for one right-hand side: both factors are read row by row. */
+void solve_factored(index_t n, const double *l, double *b);
+
+/* y = a x, for a symmetric a. */
+void symmetric_product(const Lapack *lapack, index_t n, const double *a, const double *x, double *y);
+
 /* The lower triangle of y' y (m x m), for y of n x m. */
 void gram(const Lapack *lapack, index_t n, index_t m, const double *y, double *g);
 
@@ -47,5 +54,12 @@ index_t leading_room(index_t n);
 /* The largest eigenvalue of a symmetric matrix and its eigenvector. `a` is overwritten. Returns 1 where the iterations
    did not converge, else 0. */
 int leading_eigenpair(const Lapack *lapack, index_t n, double *a, double *value, double *vector, double *work);
+
+/* Room that `leading_near` needs, in doubles. */
+index_t near_room(index_t n);
+
+/* The same from a vector near it, which is replaced: Lanczos iterations, for larger matrices. `a` is overwritten only
+   where they do not converge. */
+int leading_near(const Lapack *lapack, index_t n, double *a, double *value, double *vector, double *work);
 
 #endif

@@ -13,6 +13,7 @@ _WANTED: tuple[tuple[Any, str, str], ...] = (
     (cython_blas, "dtrsm", "cccciiddidi"),
     (cython_blas, "dsyrk", "cciiddiddi"),
     (cython_blas, "dgemm", "cciiiddididdi"),
+    (cython_blas, "dsymv", "ciddididdi"),
     (cython_lapack, "dsyevr", "cccididdiididdiidiiii"),
     (cython_lapack, "dsyevd", "ccididdiiii"),
     (cython_lapack, "dgesdd", "ciididdididiii"),

@@ -5,13 +5,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 _NAME = "_kernels.dll" if sys.platform == "win32" else "_kernels.so"
-_PATH = os.path.join(os.path.dirname(__file__), _NAME)  # noqa: PTH118, PTH120 - the mathematics does without pathlib
+_PATH = os.sep.join([__file__.rpartition(os.sep)[0], _NAME])
 _INTERFACE = 1  # the version of all signatures together; an older library that was left behind is not used
 
 
@@ -25,35 +26,27 @@ def _load() -> ctypes.CDLL | None:
     return found if int(found.fedspca_interface()) == _INTERFACE else None
 
 
-class _Loaded:
-    """The library, looked for when it is first needed."""
-
-    def __init__(self) -> None:
-        self.looked = False
-        self.library: ctypes.CDLL | None = None
-        self.off = 0
-
-
-_LOADED = _Loaded()
+_FOUND: list[ctypes.CDLL | None] = []  # looked for when it is first needed
+_OFF: ContextVar[bool] = ContextVar("numpy only", default=False)
 
 
 def library() -> ctypes.CDLL | None:
     """Return the compiled functions, or None where numpy has to do their work."""
-    if _LOADED.off:
+    if _OFF.get():
         return None
-    if not _LOADED.looked:
-        _LOADED.library, _LOADED.looked = _load(), True
-    return _LOADED.library
+    if not _FOUND:
+        _FOUND.append(_load())
+    return _FOUND[0]
 
 
 @contextmanager
 def numpy_only() -> Iterator[None]:
-    """Within it, numpy does all the work: for tests, and to see what compiled code changes."""
-    _LOADED.off += 1
+    """Within it, numpy does all the work of this thread, so that machines with and without a compiler do the same."""
+    token = _OFF.set(True)
     try:
         yield
     finally:
-        _LOADED.off -= 1
+        _OFF.reset(token)
 
 
 def doubles(array: NDArray[Any]) -> ctypes.c_void_p:

@@ -25,8 +25,7 @@ void support_in(Support *t, index_t n, index_t r, index_t m, index_t *room) {
     t->list = t->column + m;
 }
 
-/* The lists by rows, from the rows of all entries. */
-static void list_rows(Support *t) {
+void list_rows(Support *t) {
     memset(t->start, 0, (size_t)(t->n + 1) * sizeof *t->start);
     for (index_t e = 0; e < t->m; e++) t->start[t->row[e] + 1]++;
     for (index_t i = 0; i < t->n; i++) t->start[i + 1] += t->start[i];
@@ -184,8 +183,7 @@ void normal_solve(const Normal *normal, const double *rhs, double *l) {
     index_t r = normal->r, pairs = normal->pairs;
     double *x = normal->right;
     for (index_t p = 0; p < pairs; p++) x[p] = rhs[normal->first[p] * r + normal->second[p]];
-    forward(normal->lapack, pairs, normal->factor, 1, x);
-    backward(pairs, normal->factor, x);
+    solve_factored(pairs, normal->factor, x);
     memset(l, 0, (size_t)(r * r) * sizeof *l);
     for (index_t p = 0; p < pairs; p++) {
         index_t i = normal->first[p], j = normal->second[p];

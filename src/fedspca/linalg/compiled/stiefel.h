@@ -26,6 +26,9 @@ void support_in(Support *t, index_t n, index_t r, index_t m, index_t *room);
 /* The places where a dense row-major matrix is not zero. */
 void support_of(Support *t, const double *dense);
 
+/* The lists by rows, from the rows of all entries. */
+void list_rows(Support *t);
+
 /* `t` gets the places of `of` where v is not zero, and u the entries there. */
 void support_within(Support *t, const Support *of, const double *v, double *u);
 

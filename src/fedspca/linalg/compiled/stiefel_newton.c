@@ -71,29 +71,22 @@ static double dot(index_t n, const double *x, const double *y) {
 
 static double sign(double x) { return (x > 0.0) - (x < 0.0); }
 
-/* Q between the entries of each column. */
-static void gather_blocks(const Surrogate *p, const Support *t, double *blocks) {
+void gather_blocks(index_t n, const double *q, const Support *t, double *blocks) {
     for (index_t j = 0; j < t->r; j++) {
         const index_t *rows = t->row + t->first[j];
         index_t count = t->first[j + 1] - t->first[j];
         for (index_t i = 0; i < count; i++) {
-            const double *line = p->q + rows[i] * p->n;
+            const double *line = q + rows[i] * n;
             for (index_t k = 0; k < count; k++) *blocks++ = line[rows[k]];
         }
     }
 }
 
-/* Q x on the support. */
-static void multiply(const Support *t, const double *blocks, const double *x, double *y) {
-    memset(y, 0, (size_t)t->m * sizeof *y);
+void multiply_blocks(const Lapack *lapack, const Support *t, const double *blocks, const double *x, double *y) {
     for (index_t j = 0; j < t->r; j++) {
         index_t count = t->first[j + 1] - t->first[j];
-        double *out = y + t->first[j];
-        for (index_t i = 0; i < count; i++) {
-            double factor = x[t->first[j] + i];
-            for (index_t k = 0; k < count; k++) out[k] += factor * blocks[k];
-            blocks += count;
-        }
+        symmetric_product(lapack, count, blocks, x + t->first[j], y + t->first[j]);
+        blocks += count * count;
     }
 }
 
@@ -122,51 +115,42 @@ static double gradient_at(Newton *at) {
     return sqrt(dot(t->m, at->gradient, at->gradient));
 }
 
-/* The Hessian of the Lagrangian between the entries, its lower triangle. Returns its largest entry. */
-static double hessian(const Newton *at, double *a) {
-    const Support *t = &at->support;
+double hessian_of(const Support *t, const double *blocks, const double *multiplier, double *a) {
     index_t m = t->m, r = t->r;
-    const double *block = at->blocks;
     double largest = 0.0;
     memset(a, 0, (size_t)(m * m) * sizeof *a);
     for (index_t j = 0; j < r; j++) {
         index_t first = t->first[j], count = t->first[j + 1] - first;
-        for (index_t i = 0; i < count; i++, block += count)
-            for (index_t k = 0; k <= i; k++) a[(first + i) * m + first + k] = -2.0 * block[k];
+        for (index_t i = 0; i < count; i++, blocks += count)
+            for (index_t k = 0; k <= i; k++) a[(first + i) * m + first + k] = -2.0 * blocks[k];
     }
     for (index_t i = 0; i < t->n; i++)
         for (index_t x = t->start[i]; x < t->start[i + 1]; x++)
             for (index_t y = t->start[i]; y <= x; y++) {
                 index_t one = t->list[x], other = t->list[y];
-                a[one * m + other] += at->multiplier[t->column[one] * r + t->column[other]];
+                a[one * m + other] += multiplier[t->column[one] * r + t->column[other]];
             }
     for (index_t i = 0; i < m; i++)
         for (index_t k = 0; k <= i; k++) largest = fmax(largest, fabs(a[i * m + k]));
     return largest;
 }
 
-/* The gradients of the constraints as columns, then the gradient: w_b in column a, and w_a in column b. */
-static void constraint_columns(const Newton *at, double *columns) {
-    const Support *t = &at->support;
-    const Normal *normal = &at->normal;
-    index_t r = t->r, width = normal->pairs + 1;
+void constraint_gradients(const Normal *normal, const Support *t, const double *v, index_t width, double *columns) {
+    index_t r = t->r;
     memset(columns, 0, (size_t)(t->m * width) * sizeof *columns);
     for (index_t i = 0; i < t->n; i++)
         for (index_t x = t->start[i]; x < t->start[i + 1]; x++)
             for (index_t y = t->start[i]; y < t->start[i + 1]; y++) {
                 index_t one = t->list[x], other = t->list[y];
                 index_t pair = normal->place[t->column[one] * r + t->column[other]];
-                if (pair >= 0) columns[one * width + pair] = (one == other ? 2.0 : 1.0) * at->v[other];
+                if (pair >= 0) columns[one * width + pair] = (one == other ? 2.0 : 1.0) * v[other];
             }
-    for (index_t e = 0; e < t->m; e++) columns[e * width + width - 1] = at->gradient[e];
 }
 
-/* a + stiff N N', for the constraint gradients N: on the tangent space it is zero. */
-static void stiffen(const Newton *at, const double *columns, double stiff, double *a) {
-    const Support *t = &at->support;
-    index_t m = t->m, width = at->normal.pairs + 1, r = t->r;
+void stiffen(const Normal *normal, const Support *t, index_t width, const double *columns, double stiff, double *a) {
+    index_t m = t->m, r = t->r;
     for (index_t i = 0; i < m; i++) {
-        const index_t *place = at->normal.place + t->column[i] * r;
+        const index_t *place = normal->place + t->column[i] * r;
         const double *own = columns + i * width;
         for (index_t b = 0; b < r; b++) { /* only pairs with the column of i concern i */
             if (place[b] < 0 || own[place[b]] == 0.0) continue;
@@ -183,9 +167,10 @@ static int direct_direction(Newton *at, double radius) {
     index_t m = at->support.m, pairs = at->normal.pairs, width = pairs + 1;
     if (m > FEW) return 0;
     double *a = at->system, *columns = at->columns, *inner = at->forces;
-    double largest = hessian(at, a);
-    constraint_columns(at, columns);
-    stiffen(at, columns, STIFF * (largest > 0.0 ? largest : 1.0), a);
+    double largest = hessian_of(&at->support, at->blocks, at->multiplier, a);
+    constraint_gradients(&at->normal, &at->support, at->v, width, columns);
+    for (index_t e = 0; e < m; e++) columns[e * width + pairs] = at->gradient[e];
+    stiffen(&at->normal, &at->support, width, columns, STIFF * (largest > 0.0 ? largest : 1.0), a);
     if (factorised(lapack, m, a)) return 0;
     forward(lapack, m, a, width, columns);
     gram(lapack, m, width, columns, inner);
@@ -193,7 +178,7 @@ static int direct_direction(Newton *at, double radius) {
     double *compact = at->factor, *factor = at->factor + pairs * pairs;
     for (index_t p = 0; p < pairs; p++) memcpy(compact + p * pairs, inner + p * width, (size_t)pairs * sizeof *inner);
     positive_factor(lapack, pairs, compact, factor);
-    cholesky_solve(pairs, factor, 1, force);
+    solve_factored(pairs, factor, force);
     for (index_t e = 0; e < m; e++) at->move[e] = columns[e * width + pairs] - dot(pairs, columns + e * width, force);
     backward(m, a, at->move);
     return dot(m, at->move, at->move) < radius * radius;
@@ -210,7 +195,7 @@ static int iterated_direction(Newton *at, double rtol, double radius, index_t ma
     memcpy(direction, at->gradient, (size_t)m * sizeof *x);
     double rr = dot(m, residual, residual), stop = rtol * rtol * rr;
     for (index_t step = 0; step < max_iter; step++) {
-        multiply(t, at->blocks, direction, curved);
+        multiply_blocks(at->normal.lapack, t, at->blocks, direction, curved);
         for (index_t e = 0; e < m; e++) curved[e] *= 2.0;
         subtract_product(t, direction, at->multiplier, curved);
         for (index_t e = 0; e < m; e++) curved[e] = -curved[e];
@@ -259,15 +244,15 @@ static double backtrack(Newton *at, double *value, double slack, int keep_signs)
         if (!retract(&at->trial, at->z, 1e-13, 24, &at->normal, at->work)) continue;
         support_without_zeros(&at->trial, at->z);
         int fewer = at->trial.m < t->m;
-        if (fewer) gather_blocks(at->p, &at->trial, at->blocks);
-        multiply(&at->trial, at->blocks, at->z, at->image);
+        if (fewer) gather_blocks(at->p->n, at->p->q, &at->trial, at->blocks);
+        multiply_blocks(at->normal.lapack, &at->trial, at->blocks, at->z, at->image);
         double reached = surrogate(at->p, &at->trial, at->z, at->image);
         if (reached < *value + slack * fabs(*value)) {
             *value = reached;
             accept(at);
             return LENGTHS[i];
         }
-        if (fewer) gather_blocks(at->p, t, at->blocks);
+        if (fewer) gather_blocks(at->p->n, at->p->q, t, at->blocks);
     }
     return 0.0;
 }
@@ -281,8 +266,8 @@ index_t polish(const Lapack *lapack, const Surrogate *p, Support *t, double *v, 
     Newton at;
     newton_in(&at, lapack, p, t->m, longest, integers, doubles);
     support_within(&at.support, t, v, at.v);
-    gather_blocks(p, &at.support, at.blocks);
-    multiply(&at.support, at.blocks, at.v, at.image);
+    gather_blocks(p->n, p->q, &at.support, at.blocks);
+    multiply_blocks(lapack, &at.support, at.blocks, at.v, at.image);
     int rough = effort->tol > 1e-4; /* only ranks starts: it has to leave saddle points, but needs few digits */
     index_t max_newton = rough && effort->max_newton > 2 ? 2 : effort->max_newton, max_cg = rough ? 12 : 40;
     if (!(scale > 0.0)) scale = 1.0;

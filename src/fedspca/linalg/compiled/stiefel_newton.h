@@ -10,6 +10,22 @@ typedef struct {
     const double *q, *linear, *lam;
 } Surrogate;
 
+/* Q between the entries of each column, one column after another. Q is n x n. */
+void gather_blocks(index_t n, const double *q, const Support *t, double *blocks);
+
+/* y = Q x on the support. */
+void multiply_blocks(const Lapack *lapack, const Support *t, const double *blocks, const double *x, double *y);
+
+/* The Hessian of the Lagrangian between the entries (m x m), its lower triangle. Returns its largest entry. */
+double hessian_of(const Support *t, const double *blocks, const double *multiplier, double *a);
+
+/* The gradients of the constraints with respect to the entries (m x width): one column for each pair, then zeros. That of
+   columns a and b is w_b in column a, and w_a in column b. */
+void constraint_gradients(const Normal *normal, const Support *t, const double *v, index_t width, double *columns);
+
+/* a += stiff N N' for these gradients N: nothing on the tangent space. */
+void stiffen(const Normal *normal, const Support *t, index_t width, const double *columns, double stiff, double *a);
+
 /* How to polish: the first-order residual to reach, relative to the gradient, and at most how many steps. */
 typedef struct {
     double tol;

@@ -83,8 +83,12 @@ def begin(
     n_rotations: int,
     max_rounds: int,
     rank_tol: float,
+    asks: bool = True,
 ) -> State:
-    """State before the first round: a random block to ask, and the rotations that later starts will use."""
+    """State before the first round: a random block to ask, and the rotations that later starts will use.
+
+    If S is known, nothing is asked: then ``asks`` is False, and no block is drawn.
+    """
     r, seed = n_components, int(rng.integers(2**31))
     width = min(n_features, problem.width(r))
     search = problem.search_rounds(r)
@@ -97,7 +101,7 @@ def begin(
         rank_tol=rank_tol,
         rotations=random_rotations(search * n_rotations if r > 2 else 0, r, rng),
         model=nystrom.empty(n_features, trace),
-        asked=random_directions(seed, (n_features, width)),
+        asked=random_directions(seed, (n_features, width)) if asks else np.zeros((n_features, 0)),
         candidates=(),
         incumbent=None,
         round=0,

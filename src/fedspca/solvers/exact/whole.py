@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +140,7 @@ def leading(s: Array, r: int) -> tuple[Array, Array]:
 
 def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
     """State of a fit that ended on S, with a model of its important part, so that rounds can check or continue it."""
-    asked = orthonormal(np.hstack([orthonormal(solved.w), solved.basis]))
+    asked = orthonormal(np.hstack([solved.w, solved.basis]))
     model = nystrom.expand(state.model, asked, s @ asked, rtol=state.rank_tol)
     product = s @ solved.w
     if isinstance(problem, Penalised):
@@ -200,7 +201,15 @@ def _ended(deadline: float) -> StopReason:
 
 def _turned(basis: Array, n: int) -> list[Array]:
     """The leading eigenvectors, their varimax rotation, and n more rotations, the same ones each time."""
-    return rotated(basis, random_rotations(n, basis.shape[1], np.random.default_rng(0)))
+    return rotated(basis, _rotations(n, basis.shape[1]))
+
+
+@lru_cache(maxsize=32)
+def _rotations(n: int, r: int) -> Array:
+    """The same n rotations each time; none for one component."""
+    drawn = random_rotations(n if r > 1 else 0, r, np.random.default_rng(0))
+    drawn.flags.writeable = False  # they are shared
+    return drawn
 
 
 def _penalised(

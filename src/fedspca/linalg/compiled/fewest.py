@@ -1,0 +1,117 @@
+"""The search for the fewest non-zeros that keep a share of the variance."""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.compiled.factors import lapack
+from fedspca.linalg.compiled.library import checked
+from fedspca.linalg.compiled.stiefel import MOST_COLUMNS
+
+Array = NDArray[np.float64]
+Late = Callable[[], bool]  # whether time is up
+
+_MOST = 2000  # non-zeros of a start: with more, products by BLAS are faster
+_DOUBLE, _INT, _ADDRESS = ctypes.c_double, ctypes.c_int64, ctypes.c_void_p
+_ASK = ctypes.CFUNCTYPE(ctypes.c_int64)
+
+
+def fits(starts: Sequence[Array]) -> bool:
+    """Whether compiled code is the faster one from these loadings."""
+    return all(w.shape[1] <= MOST_COLUMNS and (w.size <= _MOST or np.count_nonzero(w) <= _MOST) for w in starts)
+
+
+def fewest(
+    kernels: ctypes.CDLL, s: Array, target: float, starts: Sequence[Array], late: Late | None
+) -> tuple[Array, float] | None:
+    """Orthonormal loadings with few non-zeros that capture the target, and what they capture; None if no start does."""
+    s, many = _matrix(s), np.array(starts, dtype=np.float64)
+    w, variance = np.empty(many.shape[1:]), ctypes.c_double()
+    ask = _ASK() if late is None else _ASK(late)
+    found = _functions(kernels).fewest(
+        lapack(),
+        *w.shape,
+        s.ctypes.data,
+        target,
+        ask,
+        len(many),
+        many.ctypes.data,
+        w.ctypes.data,
+        ctypes.byref(variance),
+    )
+    return (w, variance.value) if checked(found) else None
+
+
+def fewer(
+    kernels: ctypes.CDLL, s: Array, target: float, w: Array, variance: float, late: Late | None
+) -> tuple[Array, float]:
+    """Loadings that capture the target with entries exchanged and left out."""
+    s, z, reached = _matrix(s), np.array(w, dtype=np.float64, order="C"), ctypes.c_double(variance)
+    ask = _ASK() if late is None else _ASK(late)
+    call = _functions(kernels).fewer
+    checked(call(lapack(), *z.shape, s.ctypes.data, target, ask, z.ctypes.data, ctypes.byref(reached)))
+    return z, reached.value
+
+
+def cut_alike(kernels: ctypes.CDLL, s: Array, w: Array, k: int) -> float:
+    """The variance of the k largest entries in each column of a gradient step, refitted; 0 if they admit no refit."""
+    s, z, reached = _matrix(s), np.ascontiguousarray(w, dtype=np.float64), ctypes.c_double()
+    call = _functions(kernels).cut_alike
+    checked(call(lapack(), *z.shape, s.ctypes.data, z.ctypes.data, k, ctypes.byref(reached)))
+    return reached.value
+
+
+def refit(
+    kernels: ctypes.CDLL, s: Array, w: Array, *, rough: bool, retracted: bool = False
+) -> tuple[Array, float] | None:
+    """The best orthonormal loadings on the supports of w, and what they capture; None if these admit none.
+
+    With ``retracted``, w is made orthonormal first.
+    """
+    s, start, reached = _matrix(s), np.ascontiguousarray(w, dtype=np.float64), ctypes.c_double()
+    z = np.empty_like(start)
+    call, at = _functions(kernels).refit, ctypes.byref(reached)
+    found = call(lapack(), *z.shape, s.ctypes.data, start.ctypes.data, retracted, rough, z.ctypes.data, at)
+    return (z, reached.value) if checked(found) else None
+
+
+def partition(kernels: ctypes.CDLL, s: Array, w: Array) -> Array | None:
+    """Loadings near w that share no feature; None if an eigenproblem failed."""
+    s, z = _matrix(s), np.array(w, dtype=np.float64, order="C")
+    found = _functions(kernels).partition(lapack(), *z.shape, s.ctypes.data, z.ctypes.data)
+    return z if checked(found) else None
+
+
+def _matrix(s: Array) -> Array:
+    if s.ndim != 2 or s.shape[0] != s.shape[1]:
+        raise ValueError(f"S has to be a square matrix, not {s.shape}.")
+    return np.ascontiguousarray(s, dtype=np.float64)
+
+
+class _Functions(NamedTuple):
+    fewest: Callable[..., int]
+    fewer: Callable[..., int]
+    cut_alike: Callable[..., int]
+    refit: Callable[..., int]
+    partition: Callable[..., int]
+
+
+@cache
+def _functions(kernels: ctypes.CDLL) -> _Functions:
+    """The functions, with the types of their arguments: LAPACK, d, r and S come first."""
+    number = ctypes.POINTER(_DOUBLE)
+    takes: dict[str, list[Any]] = {
+        "fewest": [_DOUBLE, _ASK, _INT, _ADDRESS, _ADDRESS, number],
+        "fewer": [_DOUBLE, _ASK, _ADDRESS, number],
+        "cut_alike": [_ADDRESS, _INT, number],
+        "refit": [_ADDRESS, _INT, _INT, _ADDRESS, number],
+        "partition": [_ADDRESS],
+    }
+    found = {name: kernels[f"fedspca_{name}"] for name in takes}
+    for name, call in found.items():
+        call.argtypes, call.restype = [_ADDRESS, _INT, _INT, _ADDRESS, *takes[name]], _INT
+    return _Functions(**found)

@@ -1,0 +1,76 @@
+"""The shared library: it is found, it can be left out, and it solves small dense problems as LAPACK does."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedspca.linalg.compiled import library as loading
+from fedspca.linalg.compiled.library import checked, doubles, integers, library, numpy_only
+
+compiled = pytest.mark.skipif(library() is None, reason="nothing was compiled here")
+
+
+def test_within_numpy_only_nothing_is_compiled():
+    with numpy_only(), numpy_only():
+        assert library() is None
+    assert (library() is None) == (loading._load() is None)
+
+
+@pytest.mark.parametrize(("value", "there"), [("0", False), ("1", True)])
+@compiled
+def test_an_environment_variable_leaves_it_out(value, there):
+    code = "from fedspca.linalg.compiled.library import library; print(library() is not None)"
+    env = {**os.environ, "FEDSPCA_COMPILED": value}
+    told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == str(there)
+
+
+def test_without_a_library_numpy_does_the_work(monkeypatch, tmp_path):
+    monkeypatch.setattr(loading, "_PATH", str(tmp_path / "none.so"))
+    assert loading._load() is None
+
+
+@compiled
+def test_a_library_of_other_signatures_is_not_used(monkeypatch):
+    monkeypatch.setattr(loading, "_INTERFACE", loading._INTERFACE + 1)
+    assert loading._load() is None
+
+
+@pytest.mark.parametrize("array", [np.zeros((3, 2)).T, np.zeros(3, dtype=np.float32), np.zeros(3, dtype=np.int32)])
+def test_other_arrays_are_refused(array):
+    for address in (doubles, integers):
+        with pytest.raises(TypeError, match="in C order"):
+            address(array)
+
+
+def test_a_lack_of_memory_is_an_error():
+    assert checked(0) == 0
+    with pytest.raises(MemoryError, match="working memory"):
+        checked(-1)
+
+
+def eigenpairs(a):
+    vectors, values, work = np.array(a, order="C"), np.empty(len(a)), np.empty(len(a))
+    found = library()
+    assert found is not None
+    status = found.fedspca_eigenpairs(ctypes.c_int64(len(a)), doubles(vectors), doubles(values), doubles(work))
+    return status, values, vectors
+
+
+@compiled
+@given(n=st.integers(0, 40), rank=st.integers(0, 40), seed=st.integers(0, 99), exponent=st.integers(-140, 140))
+def test_eigenpairs_are_those_of_lapack(n, rank, seed, exponent):
+    x = np.random.default_rng(seed).integers(-2, 3, (n, min(n, rank))).astype(float)  # many equal eigenvalues
+    a = x @ x.T * 10.0**exponent
+    status, values, vectors = eigenpairs(a)
+    size = float(np.abs(a).max(initial=0.0))
+    assert status == 0
+    assert np.allclose(values, np.linalg.eigvalsh(a), rtol=0.0, atol=1e-13 * size * max(n, 1))
+    assert np.allclose(vectors.T @ vectors, np.eye(n), atol=1e-13 * max(n, 1))
+    assert np.allclose(a @ vectors, vectors * values, rtol=0.0, atol=1e-13 * size * max(n, 1))
