@@ -183,9 +183,9 @@ def _from_split(
         points.insert(0, (starts[first], starts[first], rough.multipliers[ranked[0]]))
     found = []
     for w, z, multiplier in points:
-        near = _sparse(w, z) if _proximal_pays(z, tuning) else w
-        pays = _proximal_pays(near, tuning)  # else ADMM goes on, from the best of them
-        found.append(solved(q, lam, near, tuning.rough, tuning) if pays else _as_it_is(q, lam, near, multiplier))
+        point = _sparse(w, z) if _proximal_pays(z, tuning) else w
+        pays = _proximal_pays(point, tuning)  # else ADMM goes on, from the best of them
+        found.append(solved(q, lam, point, tuning.rough, tuning) if pays else _as_it_is(q, lam, point, multiplier))
         if tuning.late:
             break
     return found

@@ -131,7 +131,7 @@ class PenalisedTuning:
         components, ``last_crowd`` in a hurry.
     few : int
         With at most this many components, few starts are solved: rough objectives rank them well. With more there is
-        one path, half as many turns, and at most two exchanges: columns that are exchanged find more than further starts.
+        one path, half as many turns, and at most two exchanges: exchanged columns find more than further starts.
     solved : int
         Best starts that are solved to ``rough``; four times as many beyond ``few`` components.
     near : float
