@@ -37,14 +37,14 @@ typedef struct {
 /* An orthonormal basis of q columns, and P S P for the projection P off its span, whose rows are formed when they are
    first read: P S P = S - R B' - B R'. */
 typedef struct {
-    index_t q, n_touched;
+    index_t q;
     int orthogonal;
     double captured;
     double *basis, *image, *rest; /* q x d */
     double *rows, *diagonal;      /* d x d, d */
-    double *across;               /* n_touched x q: the basis, by feature */
-    index_t *touched;             /* features that the basis uses */
-    char *uses, *formed;          /* d */
+    index_t *begin, *entries;     /* where the entries of each column begin, and their features */
+    double *weights;
+    char *uses, *formed;          /* d: whether the basis uses a feature; whether a row is formed */
 } Beside;
 
 /* A feature of the support, by its position there, that leaves, a feature that enters, and what that promises. */

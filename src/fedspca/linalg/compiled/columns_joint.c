@@ -48,8 +48,9 @@ static void lay_out_beside(Memory *memory, Search *search) {
     beside->rest = take_doubles(memory, r * d);
     beside->rows = take_doubles(memory, r > 1 ? d * d : 0);
     beside->diagonal = take_doubles(memory, d);
-    beside->across = take_doubles(memory, r * d);
-    beside->touched = take_indices(memory, d);
+    beside->weights = take_doubles(memory, r * d);
+    beside->entries = take_indices(memory, r * d);
+    beside->begin = take_indices(memory, r + 1);
     beside->uses = take(memory, d, 1);
     beside->formed = take(memory, d, 1);
 }
