@@ -4,7 +4,7 @@
 
 #include "columns.h"
 
-enum { PATIENCE = 2, ROUGH = 3, STEPS = 2, SWEEPS = 3, POLISHING = 6 };
+enum { PATIENCE = 2, ROUGH = 3, STEPS = 2, SWEEPS = 3, POLISHING = 6, TURNS = 30 };
 
 static size_t bytes_of(const Search *search) { return (size_t)(search->r * search->d) * sizeof(double); }
 
@@ -168,11 +168,13 @@ static void replace(Search *search, double *w, double *variance, index_t j, cons
     *variance = after;
 }
 
-static double in_turn(Search *search, double *w, double variance, const index_t *const *supports, index_t sweeps) {
+/* Columns that may overlap, refitted in turn, until a sweep gains less than the share `worth`. */
+static double in_turn(Search *search, double *w, double variance, const index_t *const *supports, index_t sweeps,
+                      double worth) {
     for (index_t sweep = 0; sweep < sweeps; sweep++) {
         double before = variance;
         for (index_t j = 0; j < search->r; j++) replace(search, w, &variance, j, supports[j]);
-        if (variance == before) break;
+        if (!(variance > before * (1.0 + worth))) break;
     }
     return variance;
 }
@@ -211,7 +213,7 @@ double fitted(Search *search, const double *near, int orthogonal, double *w) {
     if (orthogonal && many(search)) return one_by_one(search, near, supports, w);
     double variance = in_order(search, supports, orthogonal, w);
     if (!isfinite(variance) || !overlap(search, w)) return variance;
-    return orthogonal ? joint(search, near, w, variance, supports) : in_turn(search, w, variance, supports, SWEEPS);
+    return orthogonal ? joint(search, near, w, variance, supports) : in_turn(search, w, variance, supports, SWEEPS, 0.0);
 }
 
 /* The better of two columns: the larger gain, or the lower features if these are equal up to TIE. */
@@ -345,7 +347,7 @@ double polished(Search *search, double *w, double variance) {
     memcpy(trial, w, bytes_of(search));
     if (!overlap(search, w)) return variance; /* each is the best on its support already */
     if (search->orthogonal) after = refitted(search, trial, supports, POLISHING);
-    else after = in_turn(search, trial, variance, supports, POLISHING);
+    else after = in_turn(search, trial, variance, supports, TURNS, 1e-6);
     if (!(after > variance)) return variance;
     memcpy(w, trial, bytes_of(search));
     return after;
