@@ -1,6 +1,7 @@
 /* The search for sparse columns of a known S: what its files share. Twins of the modules of `linalg/cardinality`:
    columns_select.c of selection.py, columns_beside.c of beside.py, columns_one.c of column.py, columns_together.c of
-   together.py, columns_points.c of points.py, columns_moves.c of moves.py, columns_joint.c of joint.py.
+   together.py, columns_points.c of points.py, columns_moves.c of moves.py, columns_joint.c of joint.py,
+   columns_free.c of a part of polish.py.
 
    A point is r columns of d entries, one after the other: the transpose of numpy's loadings. */
 #ifndef FEDSPCA_COLUMNS_H
@@ -67,7 +68,7 @@ typedef struct {
     index_t d, r, most, n_given; /* `most` is the largest k */
     const double *s;
     const index_t *k;
-    int orthogonal;
+    int orthogonal, refits; /* whether columns are refitted together */
     double size; /* the largest variance of a feature */
     const double *given;
     double *lengths; /* of the rows of S */
@@ -135,6 +136,9 @@ int lowest(Search *search, index_t k, index_t *support, double *x);
 /* columns_together.c */
 double refitted(Search *search, double *w, const index_t *const *supports, index_t steps);
 int nearest(Search *search, const double *near, const index_t *const *supports, int patience, double *w);
+
+/* columns_free.c */
+double free_step(Search *search, double *w, double variance);
 
 /* columns_points.c */
 void put(Search *search, double *w, index_t j, index_t k, const index_t *support, const double *x);

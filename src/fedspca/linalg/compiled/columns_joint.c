@@ -59,7 +59,7 @@ static void lay_out_frame(Memory *memory, Search *search) {
     Frame *frame = &search->frame;
     index_t n = 0, p = search->r * (search->r + 1) / 2;
     for (index_t j = 0; j < search->r; j++) n += search->k[j];
-    if (!search->orthogonal) n = p = 0; /* only orthogonal columns are refitted together */
+    if (!search->refits) n = p = 0;
     index_t c = search->r;
     frame->features = take_indices(memory, n);
     frame->where = take_indices(memory, n * c);
@@ -340,7 +340,8 @@ static void *prepare(Search *search, const Effort *effort) {
 EXPORT int64_t fedspca_columns(int64_t d, int64_t r, const double *s, const int64_t *k, int64_t orthogonal,
                                const int64_t *numbers, double near, int64_t n_given, const double *given,
                                int64_t stages, int64_t n_points, double *w, double *variances) {
-    Search search = {.d = d, .r = r, .s = s, .k = k, .orthogonal = orthogonal != 0, .n_given = n_given, .given = given};
+    Search search = {.d = d, .r = r, .s = s, .k = k, .orthogonal = orthogonal != 0, .refits = 1,
+                     .n_given = n_given, .given = given};
     Effort effort = effort_of(numbers, near);
     void *memory = prepare(&search, &effort);
     if (!memory) return -1;
@@ -408,7 +409,7 @@ EXPORT int64_t fedspca_refitted(int64_t d, int64_t r, const double *s, int64_t k
         sizes[j] = k;
         each[j] = supports + j * k;
     }
-    Search search = {.d = d, .r = r, .s = s, .k = sizes, .orthogonal = 1};
+    Search search = {.d = d, .r = r, .s = s, .k = sizes, .orthogonal = 1, .refits = 1};
     void *memory = prepare(&search, &nothing);
     if (!memory) return -1;
     *variance = refitted(&search, w, each, steps);

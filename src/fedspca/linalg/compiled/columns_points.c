@@ -4,7 +4,8 @@
 
 #include "columns.h"
 
-enum { PATIENCE = 2, ROUGH = 3, STEPS = 2, SWEEPS = 3, POLISHING = 6, TURNS = 30 };
+enum { PATIENCE = 2, ROUGH = 3, STEPS = 2, SWEEPS = 3, POLISHING = 6, TURNS = 6, ROUNDS = 4 };
+#define LITTLE 1e-6 /* share of the variance: a round that gains less is the last */
 
 static size_t bytes_of(const Search *search) { return (size_t)(search->r * search->d) * sizeof(double); }
 
@@ -339,6 +340,16 @@ void swept(Search *search, double *w, double *variance, const Effort *effort, in
     }
 }
 
+/* Sweeps over all columns, which always gain, and Newton steps, which leave saddle points. */
+static double polished_freely(Search *search, double *w, double variance, const index_t *const *supports) {
+    for (index_t round = 0; round < ROUNDS; round++) {
+        double before = in_turn(search, w, variance, supports, TURNS, LITTLE);
+        variance = free_step(search, w, before);
+        if (!(variance > before * (1.0 + LITTLE))) break;
+    }
+    return variance;
+}
+
 /* All columns refitted together on their supports, kept if that gains; returns the variance. */
 double polished(Search *search, double *w, double variance) {
     const index_t *supports[MOST_COLUMNS];
@@ -347,7 +358,7 @@ double polished(Search *search, double *w, double variance) {
     memcpy(trial, w, bytes_of(search));
     if (!overlap(search, w)) return variance; /* each is the best on its support already */
     if (search->orthogonal) after = refitted(search, trial, supports, POLISHING);
-    else after = in_turn(search, trial, variance, supports, TURNS, 1e-6);
+    else after = polished_freely(search, trial, variance, supports);
     if (!(after > variance)) return variance;
     memcpy(w, trial, bytes_of(search));
     return after;
