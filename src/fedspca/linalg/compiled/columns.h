@@ -29,9 +29,9 @@ typedef struct {
     double *weights, *gains;
 } Columns;
 
-/* Loadings (m x r x d), of which there is room for `size`, and the variance that each captures. */
+/* Loadings (m x r x d) and the variance that each captures. */
 typedef struct {
-    index_t m, size;
+    index_t m;
     double *w, *variances;
 } Points;
 
@@ -75,8 +75,8 @@ typedef struct {
     Beside beside;
     Frame frame;
     /* working memory of single functions */
-    double *block, *power, *other, *values, *work, *inside, *span, *metric, *unit, *inner, *image, *trial_x, *best_x, *top,
-        *bounds, *left, *gram, *turn, *scores, *promised, *step, *stepped, *joined, *moved, *product;
+    double *block, *power, *other, *values, *work, *inside, *span, *metric, *unit, *inner, *image, *trial_x, *best_x,
+        *top, *bounds, *left, *gram, *turn, *scores, *promised, *step, *stepped, *joined, *moved, *product;
     index_t *support, *trials, *order, *space, *moving, *features, *owners, *named, *lists, *pool;
     uint64_t *table;
     Swap *swaps;

@@ -47,7 +47,7 @@ static uint64_t key_of(index_t d, index_t r, const double *w) {
     return sum;
 }
 
-/* The features of each column, each list closed by d, which is no feature; the lists in ascending order. */
+/* The features of each column, each list filled up with -1, which is no feature; the lists in ascending order. */
 static void list_features(Search *search, index_t r, const double *w, index_t *lists) {
     index_t d = search->d, width = search->most + 1;
     for (index_t j = 0; j < r; j++) {
@@ -214,7 +214,8 @@ double fitted(Search *search, const double *near, int orthogonal, double *w) {
     if (orthogonal && many(search)) return one_by_one(search, near, supports, w);
     double variance = in_order(search, supports, orthogonal, w);
     if (!isfinite(variance) || !overlap(search, w)) return variance;
-    return orthogonal ? joint(search, near, w, variance, supports) : in_turn(search, w, variance, supports, SWEEPS, 0.0);
+    if (orthogonal) return joint(search, near, w, variance, supports);
+    return in_turn(search, w, variance, supports, SWEEPS, 0.0);
 }
 
 /* The better of two columns: the larger gain, or the lower features if these are equal up to TIE. */
@@ -278,7 +279,7 @@ static void products(Search *search, const double *w, double *image, double *inn
         }
 }
 
-/* What the gradient changes: S w - w w' S w, into `image`; the variances of the columns are on the diagonal of inner. */
+/* What the gradient changes: S w - w w' S w, into `image`; the variances of the columns are the diagonal of `inner`. */
 void pull_of(Search *search, const double *w, double *image, double *inner) {
     index_t d = search->d, r = search->r;
     products(search, w, image, inner);
