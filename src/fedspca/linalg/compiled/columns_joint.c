@@ -333,7 +333,7 @@ static void *prepare(Search *search, const Effort *effort) {
     return memory.base;
 }
 
-/* Stages of a search: SINGLE finds one column, if there is one only; FIRST finds finalists, SWEEPS sweeps them and keeps
+/* Stages of a search: SINGLE finds one column, if there is one; FIRST finds finalists, SWEEPS sweeps them and keeps
    the best, MOVES moves features between its columns. Points go in (without FIRST) and out through w (r x d each) and
    `variances`. Returns how many there are; 0 where numpy has to search; -1 without memory. */
 EXPORT int64_t fedspca_columns(int64_t d, int64_t r, const double *s, const int64_t *k, int64_t orthogonal,
