@@ -12,6 +12,7 @@ What may never change:
 
 ======================  ==========================================================================
 ``library``             the shared library, loaded once; None where there is none
+``columns``             the search for columns with few non-zeros
 ``small.h``             eigenpairs, Cholesky factors and solutions of small dense problems
 ``factors``             factors and eigenpairs of dense matrices, the larger ones by scipy's LAPACK
 ``stiefel``             retraction and Newton steps on the sparse Stiefel manifold

@@ -22,7 +22,7 @@ _LOWEST = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
 
 
 def suits(k: Sequence[int]) -> bool:
-    """Whether C can search for all columns: there is a library, and the problem is of a size for which it was written."""
+    """Whether C can search for all columns: there is a library, and the problem is not too large for it."""
     return library() is not None and len(k) <= _COLUMNS and sum(k) <= _MANY
 
 
@@ -109,9 +109,7 @@ class _Search:
         arrays = self.s, self.k, self.numbers, self.given, self.w, self.variances
         s, k, numbers, given, w, variances = (array.ctypes.data for array in arrays)
         d, r, n_given = len(self.s), len(self.k), len(self.given)
-        status = search(
-            d, r, s, k, self.orthogonal, numbers, self.near, n_given, given, stages, self.n, w, variances
-        )
+        status = search(d, r, s, k, self.orthogonal, numbers, self.near, n_given, given, stages, self.n, w, variances)
         self.n = checked(status)
         return self.n
 
