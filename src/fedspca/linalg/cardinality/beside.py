@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedspca.linalg.small import largest_eigenpairs, powered, stacked_eigenpairs
@@ -15,6 +16,7 @@ Index = NDArray[np.intp]
 Exactly = Callable[[Index], tuple[Array, Array]]  # gains and weights of some of the blocks
 
 _STACKED = 48  # size up to which eigenproblems are solved many at a time
+_SPARSE = 20  # per entry, a dense product is about this many times as fast as a sparse one
 _SMALL = 50  # with at most this many features, P S P is formed: its parts are then found by one call each
 _NONE, _WITHIN = 1e-12, 1e-9  # a part of a basis vector is zero, or in the span of others, up to rounding
 _MANY = 600  # entries of all blocks together: with fewer, LAPACK is as fast as powers
@@ -77,7 +79,11 @@ class Beside:
     @cached_property
     def image(self) -> Array:
         """``S B`` for each basis (m, d, q)."""
-        return np.asarray(self.s @ self.stack)
+        m, d, q = self.stack.shape
+        if np.count_nonzero(self.stack) * _SPARSE > self.stack.size:
+            return np.asarray(self.s @ self.stack)
+        rows = sp.csr_array(self.stack.transpose(0, 2, 1).reshape(m * q, d))
+        return np.ascontiguousarray((rows @ self.s).reshape(m, q, d).transpose(0, 2, 1))
 
     @cached_property
     def rest(self) -> Array:
