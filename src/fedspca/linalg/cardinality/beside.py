@@ -149,7 +149,7 @@ class Beside:
         blocks = self.blocks(supports, of)
         if self.alone:
             return self._apart(blocks)
-        inside = self.stack[of[:, None], supports]
+        inside = self.inside(supports, of)
         touched = inside.any(axis=(1, 2))
         if touched.all():
             return self._beside(blocks, inside)
@@ -159,6 +159,10 @@ class Beside:
         gains[touched], weights[touched] = self._beside(blocks[touched], inside[touched])
         gains[~touched], weights[~touched] = self._apart(blocks[~touched])
         return gains, weights
+
+    def inside(self, supports: Index, of: Index) -> Array:
+        """The rows of the basis on each of m supports: (m, k, q)."""
+        return np.asarray(self.stack[of[:, None], supports])
 
     def _apart(self, blocks: Array) -> tuple[Array, Array]:
         """Argmax of ``x' C x`` over unit x."""
@@ -229,7 +233,10 @@ class Beside:
 
 def _projections(u: Array) -> Array:
     """The projections on the column spaces of m matrices (m, k, q): Gram and Schmidt, the longest column first."""
-    u = u[:, :, u.any(axis=(0, 1))]
+    zero = ~u.any(axis=1)
+    most = u.shape[2] - int(np.count_nonzero(zero, axis=1).min(initial=u.shape[2]))
+    if most < u.shape[2]:  # the columns that are not zero, which differ from matrix to matrix
+        u = np.take_along_axis(u, np.argsort(zero, axis=1, kind="stable")[:, None, :most], axis=2)
     m, k, q = u.shape
     sizes = np.sqrt(np.einsum("mkq,mkq->mq", u, u))
     left = u * np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > _NONE)[:, None, :]

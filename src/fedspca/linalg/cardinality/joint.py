@@ -17,6 +17,7 @@ from fedspca.linalg.cardinality.polish import (
     refit_orthogonal,
 )
 from fedspca.linalg.cardinality.selection import TIE, distinct, heaviest
+from fedspca.linalg.cardinality.sweeps import swept_well, with_copies
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.sparse_stiefel import retract
 from fedspca.linalg.stiefel import orthonormality_error
@@ -75,18 +76,18 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
     w = np.zeros((1, len(s), len(k)))
     w[0, rows] = near.w
     found = Points(w, np.array([near.variance]))
-    best = swept(s, found, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
+    best = swept_well(s, found, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
     return _finished(s, best.fits()[0], k, orthogonal)
 
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
     quick = tuning.quick()
-    points = swept(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
+    points = swept_well(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
     if tuning.handovers:
-        points = swept(s, points.best(tuning.points // 2, _BEHIND), k, orthogonal, quick, sweeps=1)
+        points = swept_well(s, points.best(tuning.points // 2, _BEHIND), k, orthogonal, quick, sweeps=1)
         points = points.best(tuning.finalists, _BEHIND)
     points = points.best(tuning.finalists)
-    points = swept(s, points, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
+    points = swept_well(s, points, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
     best = _polished(s, points, orthogonal)
     if tuning.handovers:
         best = handed_over(s, best, k, orthogonal, tuning)
@@ -208,7 +209,7 @@ def _finished(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
 def _named(s: Array, fit: Fit, orthogonal: bool) -> Fit:
     """The same variance, with the lowest index selected among equal features."""
     w = fit.w.copy()
-    for j in range(w.shape[1]):
+    for j in with_copies(s, w, orthogonal):
         beside = Beside(s, orthonormal_basis(np.delete(w, j, axis=1)), orthogonal)
         support = np.flatnonzero(w[:, j])
         if not len(support):

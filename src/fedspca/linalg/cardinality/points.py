@@ -184,7 +184,7 @@ def _in_turn(s: Array, points: Points, supports: list[Index]) -> Points:
     """Columns that may overlap, refitted in turn."""
     for _ in range(_SWEEPS):
         for j, support in enumerate(supports):
-            points = _replaced(s, points, j, orthogonal=False, support=support)
+            points = replaced(s, points, j, orthogonal=False, support=support)
     return points
 
 
@@ -199,7 +199,7 @@ def _one_by_one(s: Array, near: Array, supports: list[Index]) -> Points:
     return Points.of([nothing if fit is None else fit for fit in found])
 
 
-def _replaced(s: Array, points: Points, j: int, orthogonal: bool, support: Index) -> Points:
+def replaced(s: Array, points: Points, j: int, orthogonal: bool, support: Index) -> Points:
     """Column j of each point refitted on its support, where that gains."""
     beside = Beside(s, bases(np.delete(points.w, j, axis=2)), orthogonal)
     gains, weights = beside.refit(support, beside.owners)
@@ -239,7 +239,7 @@ def swept(
                 stale[gained], moved[gained] = True, True
         at = np.flatnonzero(moved)
         if orthogonal and len(at):
-            here = _together(s, points.at(at), k)
+            here = together(s, points.at(at), k)
             # with many components such steps gain nothing and take long; two columns are ranked as well without them
             if tuning.points > 1 and (everywhere or len(k) > 2):
                 here = stepped(s, here, k)
@@ -254,7 +254,7 @@ def _replace(points: Points, at: Index, after: Points) -> Index:
     return gained
 
 
-def _together(s: Array, points: Points, k: Counts) -> Points:
+def together(s: Array, points: Points, k: Counts) -> Points:
     """Orthogonal columns whose supports overlap, refitted together."""
     shared = np.flatnonzero(_overlap(points.w))
     if not len(shared):
@@ -280,7 +280,9 @@ def _updated(s: Array, points: Points, j: int, kj: int, orthogonal: bool, tuning
         known = np.isfinite(gains)
         found = climbed(beside, Columns(support, weights, gains, beside.owners).at(known), tuning)
         if everywhere:
-            found = found.joined(best_of_each(beside, kj, tuning.quick())).ranked().top(1)
+            least = np.full(len(here.variances), -np.inf)
+            least[found.of] = found.gains
+            found = found.joined(best_of_each(beside, kj, tuning.quick(), least=least)).ranked().top(1)
         done.append(_accepted(here, j, found, beside))
     return done[0] if len(done) == 1 else Points(*(np.concatenate(both) for both in zip(*done, strict=True)))
 

@@ -126,7 +126,7 @@ class Tuning:
             starts=plain.starts if r <= _SOME else plain.starts // 4,
             branches=plain.branches if r <= _FEW else 1,
             pool=max(8, int(plain.pool / max(1.0, eigenproblem / 4.0, fewer))) if r <= _SOME else 0,
-            sweeps=max(3, int(plain.sweeps / max(1.0, fewer / 2.0))) if r <= _MANY else 2,
+            sweeps=max(3, int(plain.sweeps / max(1.0, fewer / 2.0))) if r <= _MANY else 4,
             finalists=max(3, int(plain.finalists / fewer)) if r <= _MANY else 1,
             pairs=plain.pairs if _PAIRS <= r <= _FEW and k <= 64 else 0,
             handovers=r <= _FEW and k <= 64,

@@ -155,7 +155,8 @@ def _cardinality(
 ) -> tuple[Array, StopReason, float]:
     k = tuple(min(kj, len(s)) for kj in problem.k)
     tuning = replace(Tuning.for_size(len(s), max(k), len(k)), deadline=deadline)
-    starts = [*_turned(basis, tuning.rotations), *before]
+    turned = _turned(basis, tuning.rotations) if tuning.points > 1 else [basis]
+    starts = [*turned, *before]
     fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
     ended = _ended(deadline)
     bounded = bound_loadings(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)

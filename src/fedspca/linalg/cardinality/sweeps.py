@@ -1,0 +1,103 @@
+"""Sweeps over many columns of one solution: new columns are proposed for all of them at once, then tried in turn."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspca.linalg.cardinality.column import Columns, best_of_each, climbed, copied
+from fedspca.linalg.cardinality.others import Others
+from fedspca.linalg.cardinality.points import GAIN, Counts, Points, bases, replaced, stepped, swept, together
+from fedspca.linalg.cardinality.selection import heaviest
+from fedspca.linalg.cardinality.tuning import Tuning
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_MANY = 8  # columns: with more, few calls for all of them cost less than the calls for each
+_INDEPENDENT = 1e-8  # share of the largest eigenvalue of w' w: below it, a column is nearly in the span of the others
+_STACK = 4_000_000  # entries of the rows of P S P that swaps of columns need at a time
+
+
+def swept_well(
+    s: Array, points: Points, k: Counts, orthogonal: bool, tuning: Tuning, *, sweeps: int, everywhere: bool = False
+) -> Points:
+    """Update columns until nothing gains: in turn, or all at once if there are many of a single point."""
+    sweep = swept_at_once if len(points.variances) == 1 and len(k) > _MANY else swept
+    return sweep(s, points, k, orthogonal, tuning, sweeps=sweeps, everywhere=everywhere)
+
+
+def swept_at_once(
+    s: Array, points: Points, k: Counts, orthogonal: bool, tuning: Tuning, *, sweeps: int, everywhere: bool = False
+) -> Points:
+    """Update all columns of one point until nothing gains, as ``points.swept`` does in turn.
+
+    Each column that has to be looked at again is searched beside the others as they are now. The results are tried one
+    after another, the largest gain first; what does not gain any more is searched again in the next sweep.
+    """
+    stale = np.ones(len(k), dtype=bool)
+    for sweep in range(sweeps):
+        if tuning.late or not stale.any():
+            break
+        own = _own(points.w[0])
+        if own is None:  # dependent columns
+            return swept(s, points, k, orthogonal, tuning, sweeps=sweeps - sweep, everywhere=everywhere)
+        before = points
+        for kj in sorted({k[j] for j in np.flatnonzero(stale)}):
+            columns = np.array([j for j in np.flatnonzero(stale) if k[j] == kj])
+            proposed = _proposed(s, before.w[0], own, columns, kj, orthogonal, tuning, everywhere)
+            points = _tried(s, points, columns, proposed, orthogonal)
+        moved = bool(points.variances[0] > before.variances[0] * (1.0 + GAIN))
+        if orthogonal and (moved or not sweep):
+            points = together(s, points, k)
+            if tuning.points > 1:  # as in `swept`
+                points = stepped(s, points, k)
+        stale[:] = points.variances[0] > before.variances[0] * (1.0 + GAIN)
+    return points
+
+
+def with_copies(s: Array, w: Array, orthogonal: bool) -> list[int]:
+    """The columns in which a feature has a copy of lower index. Of few columns, or dependent ones, all are named."""
+    own = _own(w) if w.shape[1] > _MANY else None
+    if own is None:
+        return list(range(w.shape[1]))
+    beside = Others(s, bases(w[None])[0], orthogonal, own)
+    return [j for j, column in enumerate(w.T) if copied(beside, np.flatnonzero(column), j)]
+
+
+def _own(w: Array) -> Array | None:
+    """For each column the unit vector in the span of all that is orthogonal to the others (r, d); None if dependent."""
+    gram = w.T @ w
+    if float(np.linalg.eigvalsh(gram)[0]) < _INDEPENDENT:
+        return None
+    dual = np.linalg.solve(gram, w.T)
+    return np.asarray(dual / np.linalg.norm(dual, axis=1)[:, None])
+
+
+def _proposed(
+    s: Array, w: Array, own: Array, columns: Index, kj: int, orthogonal: bool, tuning: Tuning, everywhere: bool
+) -> list[Columns]:
+    """The best column found in the place of each, beside the others."""
+    basis, done = bases(w[None])[0], []
+    size = max(1, _STACK // (kj * len(s)))
+    for start in range(0, len(columns), size):
+        part = columns[start : start + size]
+        beside = Others(s, basis, orthogonal, own[part])
+        support = heaviest(np.abs(w[:, part].T), kj)
+        gains, weights = beside.refit(support, beside.owners)
+        found = climbed(beside, Columns(support, weights, gains, beside.owners).at(np.isfinite(gains)), tuning)
+        if everywhere:
+            least = np.full(len(part), -np.inf)
+            least[found.of] = found.gains
+            found = found.joined(best_of_each(beside, kj, tuning.quick(), least=least)).ranked().top(1)
+        done.append(Columns(found.supports, found.weights, beside.captured[found.of] + found.gains, part[found.of]))
+    return done
+
+
+def _tried(s: Array, points: Points, columns: Index, proposed: list[Columns], orthogonal: bool) -> Points:
+    """Columns replaced by those proposed, the largest gain first, where that still gains."""
+    joined = proposed[0]
+    for more in proposed[1:]:
+        joined = joined.joined(more)
+    worth = np.flatnonzero(joined.gains > points.variances[0] * (1.0 + GAIN))
+    for at in worth[np.argsort(-joined.gains[worth], kind="stable")]:
+        points = replaced(s, points, int(joined.of[at]), orthogonal, joined.supports[at][None])
+    return points
