@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside
@@ -11,6 +12,7 @@ from fedspca.linalg.cardinality.beside import Beside
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+_FORMED = 1000  # features
 _HELD = 1e-8  # as in `beside.py`
 
 
@@ -36,13 +38,21 @@ class Others(Beside):
         """One number for each column."""
         return np.arange(len(self.own))
 
+    @property
+    def formed(self) -> bool:
+        """Whether ``P S P`` for the projection off all columns is formed. Large matrices take long to write."""
+        return len(self.s) <= _FORMED
+
     @cached_property
     def whole(self) -> Array:
         """``P S P`` for the projection off all columns (d, d)."""
-        image = self._image
-        rest = image - self.basis @ (0.5 * (self.basis.T @ image))
-        cross = rest @ self.basis.T
+        cross = self.rest @ self.basis.T
         return np.asarray(self.s - (cross + cross.T))
+
+    @cached_property
+    def rest(self) -> Array:
+        """The R with ``P S P = S - R B' - B R'`` (d, r)."""
+        return np.asarray(self._image - self.basis @ (0.5 * (self.basis.T @ self._image)))
 
     @cached_property
     def _image(self) -> Array:
@@ -74,7 +84,11 @@ class Others(Beside):
     @cached_property
     def diagonals(self) -> Array:
         """Its diagonal (m, d)."""
-        return np.asarray(self.whole.diagonal() + 2.0 * self.own * self.turned)
+        if self.formed:
+            whole = self.whole.diagonal()
+        else:
+            whole = self.s.diagonal() - 2.0 * np.einsum("dq,dq->d", self.rest, self.basis)
+        return np.asarray(whole + 2.0 * self.own * self.turned)
 
     @cached_property
     def captured(self) -> Array:
@@ -102,20 +116,34 @@ class Others(Beside):
         """``P S P`` of the others on each of m supports: (m, k, k)."""
         u, v = self.own[of[:, None], supports], self.turned[of[:, None], supports]
         cross = u[:, :, None] * v[:, None, :]
-        formed = self.whole[supports[:, :, None], supports[:, None, :]]
-        return np.asarray(formed + (cross + cross.transpose(0, 2, 1)))
+        if self.formed:
+            whole = self.whole[supports[:, :, None], supports[:, None, :]]
+        else:
+            cross -= self.rest[supports] @ self.basis[supports].transpose(0, 2, 1)
+            whole = self.s[supports[:, :, None], supports[:, None, :]]
+        return np.asarray(whole + (cross + cross.transpose(0, 2, 1)))
 
     def rows(self, supports: Index, of: Index) -> Array:
         """The rows of ``P S P`` of each of m supports: (m, k, d)."""
         u, v = self.own[of[:, None], supports], self.turned[of[:, None], supports]
-        rows = self.whole[supports]
+        if self.formed:
+            rows = self.whole[supports]
+        else:
+            rows = self.s[supports]
+            rows -= self.rest[supports] @ self.basis.T
+            rows -= self.basis[supports] @ self.rest.T
         rows += u[:, :, None] * self.turned[of][:, None, :]
         rows += v[:, :, None] * self.own[of][:, None, :]
         return np.asarray(rows)
 
     def images(self, supports: Index, weights: Array, of: Index) -> Array:
         """``P S P x`` for each of m sparse x, given by their supports and weights: (m, d)."""
-        images = (weights[:, None, :] @ self.whole[supports])[:, 0]
+        m, k = supports.shape
+        x = sp.csr_array((weights.ravel(), supports.ravel(), np.arange(0, m * k + 1, k)), shape=(m, len(self.s)))
+        if self.formed:
+            images = x @ self.whole
+        else:
+            images = x @ self.s - (x @ self.rest) @ self.basis.T - (x @ self.basis) @ self.rest.T
         along = np.einsum("mk,mk->m", weights, self.own[of[:, None], supports])
         across = np.einsum("mk,mk->m", weights, self.turned[of[:, None], supports])
         return np.asarray(images + along[:, None] * self.turned[of] + across[:, None] * self.own[of])

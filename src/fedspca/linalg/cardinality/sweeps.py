@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from fedspca.linalg.cardinality.column import Columns, best_of_each, climbed, copied
 from fedspca.linalg.cardinality.others import Others
@@ -40,11 +41,11 @@ def swept_at_once(
         own = _own(points.w[0])
         if own is None:  # dependent columns
             return swept(s, points, k, orthogonal, tuning, sweeps=sweeps - sweep, everywhere=everywhere)
-        before = points
+        before, proposed = points, []
         for kj in sorted({k[j] for j in np.flatnonzero(stale)}):
             columns = np.array([j for j in np.flatnonzero(stale) if k[j] == kj])
-            proposed = _proposed(s, before.w[0], own, columns, kj, orthogonal, tuning, everywhere)
-            points = _tried(s, points, columns, proposed, orthogonal)
+            proposed += _proposed(s, points.w[0], own, columns, kj, orthogonal, tuning, everywhere)
+        points = _tried(s, points, proposed, orthogonal)
         moved = bool(points.variances[0] > before.variances[0] * (1.0 + GAIN))
         if orthogonal and (moved or not sweep):
             points = together(s, points, k)
@@ -92,12 +93,31 @@ def _proposed(
     return done
 
 
-def _tried(s: Array, points: Points, columns: Index, proposed: list[Columns], orthogonal: bool) -> Points:
-    """Columns replaced by those proposed, the largest gain first, where that still gains."""
-    joined = proposed[0]
-    for more in proposed[1:]:
-        joined = joined.joined(more)
-    worth = np.flatnonzero(joined.gains > points.variances[0] * (1.0 + GAIN))
-    for at in worth[np.argsort(-joined.gains[worth], kind="stable")]:
-        points = replaced(s, points, int(joined.of[at]), orthogonal, joined.supports[at][None])
+def _tried(s: Array, points: Points, proposed: list[Columns], orthogonal: bool) -> Points:
+    """Columns replaced by those proposed, the largest gain first, where that still gains.
+
+    A proposal stands as it is if no column that it shares a feature with, directly or through others, has changed.
+    Otherwise it is refitted beside the others.
+    """
+    before, groups = float(points.variances[0]), _groups(points.w[0])
+    changed = np.zeros(groups.max() + 1, dtype=bool)
+    worth = [column for part in proposed for column in zip(*part, strict=True) if column[2] > before * (1.0 + GAIN)]
+    for support, weights, value, j in sorted(worth, key=lambda column: -column[2]):
+        met = groups[np.concatenate([support, np.flatnonzero(points.w[0, :, j])])]
+        if changed[met].any():
+            points = replaced(s, points, int(j), orthogonal, support[None])
+        else:
+            w = points.w.copy()
+            w[0, :, j] = 0.0
+            w[0, support, j] = weights
+            points = Points(w, points.variances + (value - before))
+        changed[met] = True
     return points
+
+
+def _groups(w: Array) -> Index:
+    """A number for each feature (d,): equal for those of columns that share features, directly or through others."""
+    named = w != 0.0
+    _, group = connected_components(named.T.astype(float) @ named, directed=False)
+    unused = ~named.any(axis=1)
+    return np.asarray(np.where(unused, w.shape[1] + np.arange(len(w)), group[np.argmax(named, axis=1)]))

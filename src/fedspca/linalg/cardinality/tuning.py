@@ -138,8 +138,8 @@ class Tuning:
         """Less effort, for a search that is repeated many times."""
         return replace(
             self,
-            beam=2,
-            points=4,
+            beam=min(2, self.beam),
+            points=min(4, self.points),
             branches=1,
             climbs=2,
             finalists=1,
