@@ -88,6 +88,8 @@ def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list
         points = points.best(tuning.finalists, _BEHIND)
     points = points.best(tuning.finalists)
     points = swept_well(s, points, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
+    if len(points.variances) == 1 and not tuning.handovers:  # it is refitted in the end
+        return points.fits()[0]
     best = _polished(s, points, orthogonal)
     if tuning.handovers:
         best = handed_over(s, best, k, orthogonal, tuning)

@@ -103,9 +103,11 @@ def _tried(s: Array, points: Points, proposed: list[Columns], orthogonal: bool) 
     changed = np.zeros(groups.max() + 1, dtype=bool)
     worth = [column for part in proposed for column in zip(*part, strict=True) if column[2] > before * (1.0 + GAIN)]
     for support, weights, value, j in sorted(worth, key=lambda column: -column[2]):
-        met = groups[np.concatenate([support, np.flatnonzero(points.w[0, :, j])])]
+        former = np.flatnonzero(points.w[0, :, j])
+        met = groups[np.concatenate([support, former])]
         if changed[met].any():
-            points = replaced(s, points, int(j), orthogonal, support[None])
+            if not np.array_equal(support, former):  # weights alone are refitted in the end
+                points = replaced(s, points, int(j), orthogonal, support[None])
         else:
             w = points.w.copy()
             w[0, :, j] = 0.0
