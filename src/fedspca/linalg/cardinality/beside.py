@@ -83,7 +83,7 @@ class Beside:
         if np.count_nonzero(self.stack) * _SPARSE > self.stack.size:
             return np.asarray(self.s @ self.stack)
         rows = sp.csr_array(self.stack.transpose(0, 2, 1).reshape(m * q, d))
-        return np.ascontiguousarray((rows @ self.s).reshape(m, q, d).transpose(0, 2, 1))
+        return np.ascontiguousarray(np.asarray(rows @ self.s).reshape(m, q, d).transpose(0, 2, 1))
 
     @cached_property
     def rest(self) -> Array:
@@ -258,12 +258,14 @@ def _projections(u: Array) -> Array:
     return np.asarray(found @ found.transpose(0, 2, 1))
 
 
-def best_beside(s: Array, basis: Array, image: Array, support: Index) -> tuple[float, Array]:
-    """Argmax of the gain on one support beside one orthonormal basis B (d, q), where ``S B`` is known."""
-    inside, out = basis[support], image[support]
+def best_beside(s: Array, inside: Array, out: Array, inner: Array) -> tuple[float, Array]:
+    """Argmax of the gain on one support beside one orthonormal basis B of q columns.
+
+    Given are S on the support (k, k), the rows of B and of ``S B`` there (k, q), and ``B' S B`` (q, q).
+    """
     cross = out @ inside.T
-    block = s[np.ix_(support, support)] - cross - cross.T + inside @ (basis.T @ image) @ inside.T
-    gains, weights = _whitened(block[None], (np.eye(len(support)) - inside @ inside.T)[None])
+    block = s - cross - cross.T + inside @ inner @ inside.T
+    gains, weights = _whitened(block[None], (np.eye(len(s)) - inside @ inside.T)[None])
     return float(gains[0]), weights[0]
 
 

@@ -97,7 +97,7 @@ class Others(Beside):
 
     @cached_property
     def _mirrors(self) -> tuple[Array, Index]:
-        """Unit vectors h (m, r), and p (m,): column p of ``B (I - 2 h h')`` is u up to sign. The rest span the others."""
+        """Unit h (m, r), and p (m,): column p of ``B (I - 2 h h')`` is u up to sign. The rest span the others."""
         h = self.own @ self.basis
         at = np.arange(len(h))
         p = np.argmax(np.abs(h), axis=1)

@@ -105,7 +105,7 @@ def bases(w: Array) -> Array:
 def _cholesky(gram: Array) -> Array | None:
     """The lower triangular L with ``L L'`` equal to each of a stack of matrices; None if digits would be lost."""
     try:
-        factor = np.linalg.cholesky(gram)
+        factor: Array = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
     except np.linalg.LinAlgError:
         return None
     pivots = factor.diagonal(axis1=1, axis2=2)
