@@ -280,9 +280,7 @@ def _updated(s: Array, points: Points, j: int, kj: int, orthogonal: bool, tuning
         known = np.isfinite(gains)
         found = climbed(beside, Columns(support, weights, gains, beside.owners).at(known), tuning)
         if everywhere:
-            least = np.full(len(here.variances), -np.inf)
-            least[found.of] = found.gains
-            found = found.joined(best_of_each(beside, kj, tuning.quick(), least=least)).ranked().top(1)
+            found = found.joined(best_of_each(beside, kj, tuning.quick())).ranked().top(1)
         done.append(_accepted(here, j, found, beside))
     return done[0] if len(done) == 1 else Points(*(np.concatenate(both) for both in zip(*done, strict=True)))
 

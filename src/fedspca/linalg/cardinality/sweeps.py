@@ -1,5 +1,7 @@
 """Sweeps over many columns of one solution: new columns are proposed for all of them at once, then tried in turn."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
@@ -22,7 +24,7 @@ def swept_well(
     s: Array, points: Points, k: Counts, orthogonal: bool, tuning: Tuning, *, sweeps: int, everywhere: bool = False
 ) -> Points:
     """Update columns until nothing gains: in turn, or all at once if there are many of a single point."""
-    sweep = swept_at_once if len(points.variances) == 1 and len(k) > _MANY else swept
+    sweep = swept_at_once if tuning.finalists == len(points.variances) == 1 and len(k) > _MANY else swept
     return sweep(s, points, k, orthogonal, tuning, sweeps=sweeps, everywhere=everywhere)
 
 
@@ -46,6 +48,8 @@ def swept_at_once(
             columns = np.array([j for j in np.flatnonzero(stale) if k[j] == kj])
             proposed += _proposed(s, points.w[0], own, columns, kj, orthogonal, tuning, everywhere)
         points = _tried(s, points, proposed, orthogonal)
+        if everywhere and not orthogonal:  # where features may be shared, later searches found nothing from others
+            tuning = replace(tuning, starts=min(tuning.starts, tuning.first_wave))
         moved = bool(points.variances[0] > before.variances[0] * (1.0 + GAIN))
         if orthogonal and (moved or not sweep):
             points = together(s, points, k)
