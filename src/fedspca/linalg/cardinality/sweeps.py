@@ -9,11 +9,12 @@ from scipy.sparse.csgraph import connected_components
 from fedspca.linalg.cardinality.column import Columns, best_of_each, climbed, copied
 from fedspca.linalg.cardinality.others import Others
 from fedspca.linalg.cardinality.points import GAIN, Counts, Points, bases, replaced, stepped, swept, together
-from fedspca.linalg.cardinality.selection import heaviest
+from fedspca.linalg.cardinality.selection import TIE, heaviest
 from fedspca.linalg.cardinality.tuning import Tuning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+_Proposal = tuple[Index, Array, float, int]  # support, weights, the variance that all columns then capture, column
 
 _MANY = 8  # columns: with more, few calls for all of them cost less than the calls for each
 _INDEPENDENT = 1e-8  # share of the largest eigenvalue of w' w: below it, a column is nearly in the span of the others
@@ -106,7 +107,7 @@ def _tried(s: Array, points: Points, proposed: list[Columns], orthogonal: bool) 
     before, groups = float(points.variances[0]), _groups(points.w[0])
     changed = np.zeros(groups.max() + 1, dtype=bool)
     worth = [column for part in proposed for column in zip(*part, strict=True) if column[2] > before * (1.0 + GAIN)]
-    for support, weights, value, j in sorted(worth, key=lambda column: -column[2]):
+    for support, weights, value, j in _in_order(worth):
         former = np.flatnonzero(points.w[0, :, j])
         met = groups[np.concatenate([support, former])]
         if changed[met].any():
@@ -119,6 +120,15 @@ def _tried(s: Array, points: Points, proposed: list[Columns], orthogonal: bool) 
             points = Points(w, points.variances + (value - before))
         changed[met] = True
     return points
+
+
+def _in_order(proposed: list[_Proposal]) -> list[_Proposal]:
+    """Proposals, the largest variance first. Those equal up to ``TIE`` are ordered by column."""
+    value, column = np.array([each[2] for each in proposed]), np.array([each[3] for each in proposed])
+    order = np.argsort(-value, kind="stable")
+    group = np.zeros(len(order))
+    group[1:] = np.cumsum(value[order[1:]] < value[order[:-1]] * (1.0 - TIE))
+    return [proposed[at] for at in order[np.lexsort((column[order], group))]]
 
 
 def _groups(w: Array) -> Index:
