@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.cardinality.tuning import Tuning, at_once
 from fedspca.linalg.compiled.library import checked, library
 
 Array = NDArray[np.float64]
@@ -21,8 +21,13 @@ _SEARCH = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _DOUBLE, _INT, _ADDRE
 _LOWEST = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
 
 
-def suits(k: Sequence[int]) -> bool:
-    """Whether C can search for all columns: there is a library, and the problem is not too large for it."""
+def suits(k: Sequence[int], tuning: Tuning) -> bool:
+    """Whether C can search for all columns: there is a library, and the problem is not too large for it.
+
+    Many columns of a single solution are swept at once, by numpy.
+    """
+    if at_once(len(k), tuning):
+        return False
     return library() is not None and len(k) <= _COLUMNS and sum(k) <= _MANY
 
 
