@@ -15,7 +15,7 @@ from fedspca.linalg.certificate import certify
 from fedspca.linalg.proximal import L1Solution, minimise
 from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated, turned_pairs
-from fedspca.linalg.soft_power import soft_power
+from fedspca.linalg.soft_power import Columns, soft_power
 from fedspca.linalg.sparse_stiefel import retract_with_signs
 from fedspca.linalg.splitting import objectives, orthonormal, settle, split
 from fedspca.solvers.exact.tuning import PenalisedTuning
@@ -69,12 +69,16 @@ def search(
     elif tuning.hurried or (r > 2 * tuning.some and basis.size * r > tuning.dear):
         tuning = tuning.in_a_hurry()
     turns = _plane_turns(tuning.turns) if r == 2 and not len(rotations) else rotations[: tuning.turns]
-    starts = [*plain, *(basis @ turn for turn in turns), _single_features(q, r), *_by_columns(q, lam, tuning)]
+    first = _first_columns(q, lam[0], tuning) if tuning.paths else None
+    paths: Array | list[Array] = [] if first is None else _by_columns(q, lam, first, tuning)
+    starts = [*plain, *(basis @ turn for turn in turns), _single_features(q, r), *paths]
     found = _from_split(q, lam, np.array(starts), tuning)
     found += [solved(q, lam, w, tuning.rough, tuning) for w in before]
     found.sort(key=lambda s: s.objective)
     if r > 2:
-        found = _exchanges(q, lam, found, tuning)
+        least = float(lam.min())
+        alone = first if first is not None and lam[0] == least else _first_columns(q, least, tuning)
+        found = _exchanges(q, lam, found, alone, tuning)
     found = distinct(found)
     best = found[0]
     if not tuning.late and best.residual > tol:
@@ -104,9 +108,14 @@ def _one_column(q: Quadratic, lam: Array, starts: Array, tuning: PenalisedTuning
     return [best, *(L1Solution(x[i][:, None], best.multiplier, values[i], np.inf, 0, False) for i in others)]
 
 
-def _exchanges(q: Quadratic, lam: Array, found: list[L1Solution], tuning: PenalisedTuning) -> list[L1Solution]:
-    """The same points and better ones, which differ from the best in some columns, while that gains."""
-    alone = _alone(q, lam, tuning)
+def _exchanges(
+    q: Quadratic, lam: Array, found: list[L1Solution], single: Columns, tuning: PenalisedTuning
+) -> list[L1Solution]:
+    """The same points and better ones, which differ from the best in some columns, while that gains.
+
+    ``single`` are the best columns for one component, each a different local optimum.
+    """
+    alone = np.asarray(single.x[0][:, np.isfinite(single.values[0])][:, : tuning.basins])
     for _ in range(tuning.exchanges):
         if tuning.late:
             break
@@ -183,7 +192,7 @@ def _from_split(
         points.insert(0, (starts[first], starts[first], rough.multipliers[ranked[0]]))
     found = []
     for w, z, multiplier in points:
-        point = _sparse(w, z) if _proximal_pays(z, tuning) else w
+        point = w if tuning.hurried and not _proximal_pays(z, tuning) else _sparse(w, z)
         pays = _proximal_pays(point, tuning)  # else ADMM goes on, from the best of them
         found.append(solved(q, lam, point, tuning.rough, tuning) if pays else _as_it_is(q, lam, point, multiplier))
         if tuning.late:
@@ -231,25 +240,21 @@ def _single_features(q: Quadratic, r: int) -> Array:
     return w
 
 
-def _by_columns(q: Quadratic, lam: Array, tuning: PenalisedTuning) -> Array:
+def _first_columns(q: Quadratic, lam: float, tuning: PenalisedTuning) -> Columns:
+    """The best columns for one component."""
+    nothing = np.zeros((1, q.n_rows, 0))
+    return soft_power(q, np.array([lam]), _heavy(q, tuning.features), nothing, steps=tuning.power_steps)
+
+
+def _by_columns(q: Quadratic, lam: Array, first: Columns, tuning: PenalisedTuning) -> Array:
     """Starts built column by column: each begins with a different one of the best single columns."""
-    if not tuning.paths:
-        return np.zeros((0, q.n_rows, len(lam)))
-    features, nothing = _heavy(q, tuning.features), np.zeros((1, q.n_rows, 0))
-    first = soft_power(q, lam[:1], features, nothing, steps=tuning.power_steps)
+    features = _heavy(q, tuning.features)
     n = min(tuning.paths, int(np.isfinite(first.values).sum()))
     w: Array = first.x[0].T[:n, :, None]
     for j in range(1, len(lam)):
         following = soft_power(q, np.full(n, lam[j]), features, w, steps=tuning.power_steps)
         w = np.array([_beside(path, x) for path, x in zip(w, following.x[:, :, 0], strict=True)])
     return w
-
-
-def _alone(q: Quadratic, lam: Array, tuning: PenalisedTuning) -> Array:
-    """The best columns for one component, each a different local optimum."""
-    nothing = np.zeros((1, q.n_rows, 0))
-    found = soft_power(q, lam.min(keepdims=True), _heavy(q, tuning.features), nothing, steps=tuning.power_steps)
-    return np.asarray(found.x[0][:, np.isfinite(found.values[0])][:, : tuning.basins])
 
 
 def _beside(w: Array, x: Array) -> Array:
@@ -281,7 +286,8 @@ def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning
     The latter may overlap with the other columns, which are then changed to stay orthonormal.
     """
     worst_first = np.argsort(np.einsum("ij,ij->j", w, q @ w) - lam * np.abs(w).sum(axis=0), kind="stable")
-    worst_first = worst_first[: max(tuning.trials, tuning.planes)]  # each gives a trial, with few exceptions
+    if tuning.hurried:
+        worst_first = worst_first[: tuning.trials]  # each gives a trial, with few exceptions
     others = np.stack([np.delete(w, j, axis=1) for j in worst_first])
     found = soft_power(q, lam[worst_first], _heavy(q, tuning.features), others, steps=tuning.power_steps)
     beside = found.x[:, :, : tuning.columns]
