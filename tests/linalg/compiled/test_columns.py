@@ -188,3 +188,13 @@ def test_a_search_needs_a_square_matrix_and_supports_that_fit():
         columns.searched(s, (2, 6), True, tuning, [])
     with pytest.raises(ValueError, match="does not suit"):
         columns.lowest(s, np.eye(4), True)
+
+
+def test_many_orthogonal_columns_are_found_in_groups():
+    rng, apart = np.random.default_rng(11), []
+    for kind in ("plain", "clustered", "copies"):
+        k = (5,) * 11
+        compiled, plain = both(covariance(rng, 40, kind), k, True)
+        assert is_feasible(compiled, k, True)
+        apart.append(compiled.variance / plain.variance - 1.0)
+    assert min(apart) > -0.02  # with many columns, the two refit them by different steps, and end in different points

@@ -211,7 +211,10 @@ static int many(const Search *search) {
 double fitted(Search *search, const double *near, int orthogonal, double *w) {
     const index_t *supports[MOST_COLUMNS];
     supports_of(search, near, search->named, supports);
-    if (orthogonal && many(search)) return one_by_one(search, near, supports, w);
+    if (orthogonal && many(search)) { /* numpy drops the point where there are no columns near; here others are tried */
+        double approached = one_by_one(search, near, supports, w);
+        if (isfinite(approached)) return approached;
+    }
     double variance = in_order(search, supports, orthogonal, w);
     if (!isfinite(variance) || !overlap(search, w)) return variance;
     if (orthogonal) return joint(search, near, w, variance, supports);
