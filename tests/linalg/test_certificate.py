@@ -180,7 +180,7 @@ def test_it_takes_few_steps(monkeypatch):
     """Ordinary problems take three or four; where steps are damped, there are more."""
     assert steps_of(monkeypatch, [small_problem(seed) for seed in ORDINARY]) <= 98
     assert steps_of(monkeypatch, [small_problem(seed) for seed in HARD]) <= 58
-    assert steps_of(monkeypatch, [a_point(seed) for seed in range(10)]) <= 40
+    assert steps_of(monkeypatch, [a_point(seed) for seed in range(10)]) <= 42
 
 
 def test_a_known_multiplier_gives_the_residual_that_it_leaves_or_a_smaller_one():

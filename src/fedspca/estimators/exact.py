@@ -447,15 +447,17 @@ class ExactSPCA(ExactSolving):
             )
         return state.moments
 
-    def _asks_gram(self, federation: Federation) -> bool:
+    def _asks_gram(self, federation: Federation, n_rows: float) -> bool:
         """Whether the whole covariance is to be asked for."""
         if self.sample is not None:
             return False
         if self.search != "auto":
             return self.search == "thorough"
         many = self.lam is not None and self.n_components > whole.MANY_PENALISED
-        most = whole.LOCAL_FEATURES if is_local(federation) and not many else whole.REMOTE_FEATURES
-        return len(federation.feature_names) <= most and answers_gram(federation)
+        d, local = len(federation.feature_names), is_local(federation) and not many
+        if local and self.n_nonzero is not None:
+            return whole.pays(n_rows, d, self.n_components) and answers_gram(federation)
+        return d <= (whole.LOCAL_FEATURES if local else whole.REMOTE_FEATURES) and answers_gram(federation)
 
     def path(
         self,

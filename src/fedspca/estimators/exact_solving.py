@@ -69,7 +69,7 @@ class ExactSolving(FederatedSparsePCA):
     _working: str  # the precision of the answers, once it is decided
 
     @abstractmethod
-    def _asks_gram(self, federation: Federation) -> bool:
+    def _asks_gram(self, federation: Federation, n_rows: float) -> bool:
         """Whether the whole covariance is to be asked for."""
 
     def _auto(self, name: str) -> bool:
@@ -111,7 +111,7 @@ class ExactSolving(FederatedSparsePCA):
         self, rounds: Rounds, moments: Moments, rng: np.random.Generator, course: Course
     ) -> tuple[Found, Array | None]:
         """Find the loadings: on the whole S if it is asked for (S is then returned too), else by products."""
-        if course.state is None and self._asks_gram(rounds):
+        if course.state is None and self._asks_gram(rounds, moments.n_rows):
             return self._solve_whole(rounds, moments, rng, course)
         return self._solve_by_products(rounds, moments, rng, course), None
 

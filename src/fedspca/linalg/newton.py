@@ -19,7 +19,9 @@ _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
 _SHRUNK = 0.03  # the trust radius is multiplied by this if none of these lengths descends
 _FEW = 300  # with at most this many non-zeros, a factorisation is faster than conjugate gradients
 _STIFF = 1e4  # curvature off the tangent space, relative to the largest on it
-_ROUNDED = 1e-15  # of two columns that share one feature, one loses it: a retraction leaves a rounding error
+_ROUNDED = (
+    1e-15  # two columns that share one feature cannot both keep it: a retraction leaves zero, or a rounding error
+)
 DUST = 1e-9  # an entry this small is a zero that rounding has missed, and would demand an exact sign of its gradient
 
 

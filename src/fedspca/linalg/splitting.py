@@ -138,8 +138,7 @@ def settle(
     fast = with_blas()
     if fast is not None:
         c = None if isinstance(linear, float) else linear
-        coarse = _coarse(quadratic)
-        single = None if coarse is None else coarse.factor
+        single = _coarse(quadratic)
         found = compiled.settle(
             fast, quadratic, lam, start, steps=steps, tol=tol, linear=c, multiplier=multiplier, single=single
         )
@@ -155,11 +154,10 @@ def settle(
     return Settled(w, multiplier, value, stationary, sparse is not None)
 
 
-def _coarse(quadratic: Quadratic) -> Quadratic | None:
-    """The same matrix in single precision, if it is large and dense."""
-    if not isinstance(quadratic, DenseQuadratic) or quadratic.n_rows < _LARGE:
-        return None
-    return DenseQuadratic(quadratic.factor.astype(np.float32), shift=quadratic.shift)  # type: ignore[arg-type]
+def _coarse(quadratic: Quadratic) -> NDArray[np.float32] | None:
+    """The same matrix in single precision, without its shift, if it is large and dense."""
+    large = isinstance(quadratic, DenseQuadratic) and quadratic.n_rows >= _LARGE
+    return quadratic.factor.astype(np.float32) if large else None
 
 
 def _widened(w: Array, z: Array) -> Array:
@@ -190,19 +188,18 @@ def _settled(
     multiplier: Array | None,
 ) -> tuple[Array, Array, Array, bool]:
     """The orthonormal and the sparse matrix of the last step, the multiplier, and whether the steps have settled."""
-    w, z, stationary, last, exact = start, start, False, np.inf, quadratic
+    w, z, stationary, last, single = start, start, False, np.inf, _coarse(quadratic)
     gradient = 2.0 * (_image(quadratic, w) + linear)
-    quadratic = _coarse(exact) or exact
     dual = np.zeros_like(start) if multiplier is None else _first_dual(w, gradient - w @ multiplier, lam)
     rho, dual = _penalties(w, gradient, lam, np.ones((1, start.shape[1])), dual)
     for step in range(steps):
         if step % _REFRESH == 0 and step:
             distance = _distance(w, z, gradient, dual * rho)
-            stationary = distance <= tol and quadratic is exact
+            stationary = distance <= tol and single is None
             if stationary:
                 break
             if distance <= _COARSE or step > _ADAPTED:
-                quadratic = exact
+                single = None
             if step % _PATIENCE == 0:
                 if step > _PATIENCE and _needed(last, distance, tol) > steps - step:
                     break
@@ -214,7 +211,7 @@ def _settled(
         threshold = lam / rho
         dual = np.minimum(np.maximum(moved, -threshold), threshold)
         z = moved - dual
-        gradient = 2.0 * (_image(quadratic, w) + linear)
+        gradient = 2.0 * (_image(quadratic, w, single) + linear)
     return w, z, _multiplier(w, gradient - dual * rho), stationary
 
 
@@ -245,9 +242,10 @@ def _needed(before: float, now: float, tol: float) -> float:
     return _PATIENCE * np.log(now / tol) / np.log(before / now) if now < before else np.inf
 
 
-def _image(quadratic: Quadratic, w: Array) -> Array:
-    product = quadratic @ w.astype(quadratic.factor.dtype, copy=False)
-    return product + quadratic.shift * w if quadratic.shift else product
+def _image(quadratic: Quadratic, w: Array, single: NDArray[np.float32] | None = None) -> Array:
+    """``Q w`` with the shift; by the matrix in single precision, if that is given."""
+    product = quadratic @ w if single is None else single @ w.astype(np.float32)
+    return np.asarray(product + quadratic.shift * w if quadratic.shift else product, dtype=np.float64)
 
 
 def objectives(quadratic: Quadratic, lam: Array, w: Array) -> Array:

@@ -73,7 +73,19 @@ def test_both_engines_reach_the_same_variance(kind, orthogonal):
 
 @pytest.mark.parametrize("orthogonal", [True, False])
 @pytest.mark.parametrize(
-    ("d", "k"), [(6, (1, 1)), (5, (5, 5, 5)), (4, (1, 1, 1, 1)), (7, (2, 5, 3)), (9, (9, 1)), (20, (12, 12)), (60, (5,) * 3)]
+    ("d", "k"),
+    [
+        (6, (1, 1)),
+        (5, (5, 5, 5)),
+        (4, (1, 1, 1, 1)),
+        (7, (2, 5, 3)),
+        (9, (9, 1)),
+        (20, (12, 12)),
+        (60, (5, 5, 5)),
+        (12, (4,)),
+        (40, (30,)),
+        (130, (3, 3)),  # a first search uses some of the features
+    ],
 )
 def test_both_engines_agree_at_the_limits(d, k, orthogonal):
     compiled, plain = both(covariance(np.random.default_rng(d), d, "plain"), k, orthogonal)

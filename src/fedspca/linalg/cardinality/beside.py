@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedspca.linalg.small import largest_eigenpairs, powered, stacked_eigenpairs
@@ -15,6 +16,7 @@ Index = NDArray[np.intp]
 Exactly = Callable[[Index], tuple[Array, Array]]  # gains and weights of some of the blocks
 
 _STACKED = 48  # size up to which eigenproblems are solved many at a time
+_SPARSE = 20  # per entry, a dense product is about this many times as fast as a sparse one
 _SMALL = 50  # with at most this many features, P S P is formed: its parts are then found by one call each
 _NONE, _WITHIN = 1e-12, 1e-9  # a part of a basis vector is zero, or in the span of others, up to rounding
 _MANY = 600  # entries of all blocks together: with fewer, LAPACK is as fast as powers
@@ -77,7 +79,11 @@ class Beside:
     @cached_property
     def image(self) -> Array:
         """``S B`` for each basis (m, d, q)."""
-        return np.asarray(self.s @ self.stack)
+        m, d, q = self.stack.shape
+        if np.count_nonzero(self.stack) * _SPARSE > self.stack.size:
+            return np.asarray(self.s @ self.stack)
+        rows = sp.csr_array(self.stack.transpose(0, 2, 1).reshape(m * q, d))
+        return np.ascontiguousarray(np.asarray(rows @ self.s).reshape(m, q, d).transpose(0, 2, 1))
 
     @cached_property
     def rest(self) -> Array:
@@ -143,7 +149,7 @@ class Beside:
         blocks = self.blocks(supports, of)
         if self.alone:
             return self._apart(blocks)
-        inside = self.stack[of[:, None], supports]
+        inside = self.inside(supports, of)
         touched = inside.any(axis=(1, 2))
         if touched.all():
             return self._beside(blocks, inside)
@@ -153,6 +159,10 @@ class Beside:
         gains[touched], weights[touched] = self._beside(blocks[touched], inside[touched])
         gains[~touched], weights[~touched] = self._apart(blocks[~touched])
         return gains, weights
+
+    def inside(self, supports: Index, of: Index) -> Array:
+        """The rows of the basis on each of m supports: (m, k, q)."""
+        return np.asarray(self.stack[of[:, None], supports])
 
     def _apart(self, blocks: Array) -> tuple[Array, Array]:
         """Argmax of ``x' C x`` over unit x."""
@@ -223,7 +233,10 @@ class Beside:
 
 def _projections(u: Array) -> Array:
     """The projections on the column spaces of m matrices (m, k, q): Gram and Schmidt, the longest column first."""
-    u = u[:, :, u.any(axis=(0, 1))]
+    zero = ~u.any(axis=1)
+    most = u.shape[2] - int(np.count_nonzero(zero, axis=1).min(initial=u.shape[2]))
+    if most < u.shape[2]:  # the columns that are not zero, which differ from matrix to matrix
+        u = np.take_along_axis(u, np.argsort(zero, axis=1, kind="stable")[:, None, :most], axis=2)
     m, k, q = u.shape
     sizes = np.sqrt(np.einsum("mkq,mkq->mq", u, u))
     left = u * np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > _NONE)[:, None, :]
@@ -245,12 +258,14 @@ def _projections(u: Array) -> Array:
     return np.asarray(found @ found.transpose(0, 2, 1))
 
 
-def best_beside(s: Array, basis: Array, image: Array, support: Index) -> tuple[float, Array]:
-    """Argmax of the gain on one support beside one orthonormal basis B (d, q), where ``S B`` is known."""
-    inside, out = basis[support], image[support]
+def best_beside(s: Array, inside: Array, out: Array, inner: Array) -> tuple[float, Array]:
+    """Argmax of the gain on one support beside one orthonormal basis B of q columns.
+
+    Given are S on the support (k, k), the rows of B and of ``S B`` there (k, q), and ``B' S B`` (q, q).
+    """
     cross = out @ inside.T
-    block = s[np.ix_(support, support)] - cross - cross.T + inside @ (basis.T @ image) @ inside.T
-    gains, weights = _whitened(block[None], (np.eye(len(support)) - inside @ inside.T)[None])
+    block = s - cross - cross.T + inside @ inner @ inside.T
+    gains, weights = _whitened(block[None], (np.eye(len(s)) - inside @ inside.T)[None])
     return float(gains[0]), weights[0]
 
 

@@ -74,9 +74,15 @@ def cheap_bound(s: Array, k: Counts, *, orthogonal: bool) -> float:
     heavy = np.sort(s.diagonal())[::-1]
     within = float(heavy[: min(sum(k), len(s))].sum())  # the trace of S on all the supports
     lengths = [min(n, len(s)) for n in _lengths(k, orthogonal=orthogonal)]
-    of_length = {n: largest_row_bound(s, n) for n in set(lengths)}
-    rows = sum(of_length[n] for n in lengths)
-    return min(within, rows) * (1.0 + ROUNDING)
+    of_length: dict[int, float] = {}
+    rows = 0.0
+    for at, n in enumerate(lengths):
+        if n not in of_length:
+            of_length[n] = largest_row_bound(s, n)
+        rows += of_length[n]
+        if rows + (len(lengths) - at - 1) * of_length[n] >= within:  # the later ones are no smaller
+            return within * (1.0 + ROUNDING)
+    return rows * (1.0 + ROUNDING)
 
 
 def _lengths(k: Counts, *, orthogonal: bool) -> list[int]:

@@ -96,11 +96,18 @@ def best_columns(beside: Beside, k: int, tuning: Tuning, starts: Array | None = 
     return best_of_each(beside, k, tuning, starts, n).columns()[:n]
 
 
-def best_of_each(beside: Beside, k: int, tuning: Tuning, starts: Array | None = None, n: int = 1) -> Columns:
-    """The same for each of a stack of bases: the n best columns beside each of them, by owner, best first."""
+def best_of_each(
+    beside: Beside, k: int, tuning: Tuning, starts: Array | None = None, n: int = 1, least: Array | None = None
+) -> Columns:
+    """The same for each of a stack of bases: the n best columns beside each of them, by owner, best first.
+
+    ``least`` (m,) are gains that are known already: a feature whose row bound is not above it is no start.
+    """
     k = min(k, len(beside.s))
     found = (
-        _from_all(beside, k, tuning, starts) if len(beside.s) <= tuning.small else _in_waves(beside, k, tuning, starts)
+        _from_all(beside, k, tuning, starts)
+        if len(beside.s) <= tuning.small
+        else _in_waves(beside, k, tuning, starts, least)
     )
     climbs = max(n, tuning.climbs if beside.alone else tuning.climbs // 3)
     ended = climbed(beside, found.top(climbs), tuning)
@@ -121,15 +128,14 @@ def _stacked(rows: Array, of: Index, starts: Array | None) -> tuple[Array, Index
     return np.vstack([rows, starts.T]), np.concatenate([of, np.zeros(starts.shape[1], dtype=np.intp)])
 
 
-def _in_waves(beside: Beside, k: int, tuning: Tuning, starts: Array | None) -> Columns:
+def _in_waves(beside: Beside, k: int, tuning: Tuning, starts: Array | None, least: Array | None = None) -> Columns:
     """Refitted supports, first from the features of largest row bounds, then from those that can still win."""
-    m = len(beside.stack)
+    m = len(beside.owners)
     features, bounds = _candidates(beside, k, tuning)
-    first = features[:, : tuning.first_wave]
-    of = np.repeat(beside.owners, first.shape[1])
-    settled = _settled(beside, *_stacked(_rows_of(beside, first.ravel(), of), of, starts), k, tuning)
+    best = np.full(m, -np.inf) if least is None else least.copy()
+    of, place = np.nonzero(bounds[:, : tuning.first_wave] > best[:, None] * (1.0 + TIE))
+    settled = _settled(beside, *_stacked(_rows_of(beside, features[of, place], of), of, starts), k, tuning)
     found = _refitted(beside, *settled, tuning)
-    best = np.full(m, -np.inf)
     np.maximum.at(best, found.of, found.gains)
     later = bounds[:, tuning.first_wave :] > best[:, None] * (1.0 + TIE)
     of, place = np.nonzero(later)
@@ -164,11 +170,11 @@ def _candidates(beside: Beside, k: int, tuning: Tuning) -> tuple[Index, Array]:
     n = _starting(d, k, tuning)
     if beside.alone:
         reach = _reach(beside.s, k)
-        features = np.repeat(np.argsort(-reach, kind="stable")[None], len(beside.stack), axis=0)
+        features = np.repeat(np.argsort(-reach, kind="stable")[None], len(beside.owners), axis=0)
         bounds = reach[features]
         bounds[:, :_LONGEST] = row_bounds(beside.s[features[0, :_LONGEST]], k)
     elif d <= _ALL:
-        features = np.broadcast_to(np.arange(d), (len(beside.stack), d))
+        features = np.broadcast_to(np.arange(d), (len(beside.owners), d))
         bounds = np.array([row_bounds(deflated, k) for deflated in beside.each])
     else:
         n = min(n, tuning.starts)
@@ -354,17 +360,26 @@ def lowest(beside: Beside, column: Column) -> Column:
 
     A fixed rule then decides which of two equal features is selected, and rounding does not.
     """
-    sizes = np.abs(beside.rows(column.support[None], beside.owners[:1])[0].T)
-    own = beside.diagonals[0]
-    for at in reversed(range(len(column.support))):
-        feature = column.support[at]
-        apart = np.abs(sizes[:feature] - sizes[feature])
-        apart[:, at] = np.abs(own[:feature] - own[feature])
-        alike = apart.max(axis=1) <= _COPY * beside.size
-        alike[column.support[:at]] = False
-        copies = np.flatnonzero(alike)
+    for feature, copies in copied(beside, column.support):
         for other in copies:
             there = beside.column(np.sort(np.where(column.support == feature, other, column.support)))
             if there.gain >= column.gain * (1.0 - TIE):
                 return lowest(beside, there)
     return column
+
+
+def copied(beside: Beside, support: Index, of: int = 0) -> list[tuple[int, Index]]:
+    """The features of a support that have copies of lower index outside of it, with these copies; the last first."""
+    sizes = np.abs(beside.rows(support[None], np.array([of]))[0].T)
+    own = beside.diagonals[of]
+    found = []
+    for at in reversed(range(len(support))):
+        feature = int(support[at])
+        near = np.flatnonzero(np.abs(own[:feature] - own[feature]) <= _COPY * beside.size)
+        apart = np.abs(sizes[near] - sizes[feature])
+        apart[:, at] = 0.0
+        alike = near[apart.max(axis=1, initial=0.0) <= _COPY * beside.size]
+        alike = alike[~np.isin(alike, support[:at])]
+        if len(alike):
+            found.append((feature, alike))
+    return found

@@ -17,6 +17,7 @@ from fedspca.linalg.cardinality.polish import (
     refit_orthogonal,
 )
 from fedspca.linalg.cardinality.selection import TIE, distinct, heaviest
+from fedspca.linalg.cardinality.sweeps import swept_well, with_copies
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.compiled import columns
 from fedspca.linalg.sparse_stiefel import retract
@@ -61,7 +62,7 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
 
 def _single_support(alone: Beside, k: int, tuning: Tuning, dense: list[Array]) -> Index:
     """The features of the best column, if it is the only one."""
-    if columns.suits((k,)):
+    if columns.suits((k,), tuning):
         return columns.single(alone.s, k, tuning, dense)
     given = np.hstack(dense) if dense else None
     return lowest(alone, best_columns(alone, k, tuning, given)[0]).support
@@ -82,25 +83,27 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
     near = _searched(s[np.ix_(rows, rows)], k, orthogonal, tuning, [w[rows] for w in dense])
     w = np.zeros((1, len(s), len(k)))
     w[0, rows] = near.w
-    if columns.suits(k):
+    if columns.suits(k, tuning):
         return _finished(s, Fit(*columns.swept(s, w[0], near.variance, k, orthogonal, tuning)), k, orthogonal)
     found = Points(w, np.array([near.variance]))
-    best = swept(s, found, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
+    best = swept_well(s, found, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
     return _finished(s, best.fits()[0], k, orthogonal)
 
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
-    if columns.suits(k):
+    if columns.suits(k, tuning):
         found = columns.searched(s, k, orthogonal, tuning, dense)
         if found is not None:
             return Fit(*found)
     quick = tuning.quick()
-    points = swept(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
+    points = swept_well(s, _first(s, k, orthogonal, quick, dense), k, orthogonal, quick, sweeps=1)
     if tuning.handovers:
-        points = swept(s, points.best(tuning.points // 2, _BEHIND), k, orthogonal, quick, sweeps=1)
+        points = swept_well(s, points.best(tuning.points // 2, _BEHIND), k, orthogonal, quick, sweeps=1)
         points = points.best(tuning.finalists, _BEHIND)
     points = points.best(tuning.finalists)
-    points = swept(s, points, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
+    points = swept_well(s, points, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
+    if len(points.variances) == 1 and not tuning.handovers:  # it is refitted in the end
+        return points.fits()[0]
     best = _polished(s, points, orthogonal)
     if tuning.handovers:
         best = handed_over(s, best, k, orthogonal, tuning)
@@ -232,7 +235,7 @@ def _named(s: Array, fit: Fit, orthogonal: bool) -> Fit:
 def _lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:
     """Loadings with the lowest index selected among equal features; None where nothing changes."""
     z = w.copy()
-    for j in range(w.shape[1]):
+    for j in with_copies(s, w, orthogonal):
         support = np.flatnonzero(z[:, j])
         if not len(support):
             continue

@@ -23,6 +23,7 @@ _STEPS, _SWEEPS = 2, 3  # of a rough refit of all columns: Newton steps together
 GAIN = 1e-8  # relative: a move that gains less is not worth another sweep
 _STACK = 4_000_000  # entries: that many of a stack of matrices P S P are kept at a time
 _ORTHONORMAL = 1e-12  # largest entry of w' w - I: below this, w is a basis as it is
+_FAR_APART = 0.1  # if the sine between every column and the earlier ones is above this, squaring costs two digits
 _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
 
 
@@ -90,12 +91,25 @@ def bases(w: Array) -> Array:
     gram = w.transpose(0, 2, 1) @ w
     if float(np.abs(gram - np.eye(w.shape[2])).max()) < _ORTHONORMAL:
         return w
+    factor = _cholesky(gram)
+    if factor is not None:  # it has a zero for each two columns that share no feature, even through others
+        return np.asarray(w @ np.linalg.inv(factor).transpose(0, 2, 1))
     values, vectors = stacked_eigenpairs(gram)
     keep = values > _DEPENDENT * values[:, -1:]
     scale = np.divide(1.0, np.sqrt(np.where(keep, values, 1.0)), out=np.zeros_like(values), where=keep)
     b = w @ (vectors * scale[:, None, :])
     # once more, since dividing by small values has lost digits: b (3 I - b' b) / 2 is orthonormal to second order
     return np.asarray(1.5 * b - 0.5 * (b @ (b.transpose(0, 2, 1) @ b)))
+
+
+def _cholesky(gram: Array) -> Array | None:
+    """The lower triangular L with ``L L'`` equal to each of a stack of matrices; None if digits would be lost."""
+    try:
+        factor: Array = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return None
+    pivots = factor.diagonal(axis1=1, axis2=2)
+    return factor if float(pivots.min()) > _FAR_APART * float(pivots.max()) else None
 
 
 def parts(m: int, d: int) -> Iterator[slice]:
@@ -171,7 +185,7 @@ def _in_turn(s: Array, points: Points, supports: list[Index]) -> Points:
     """Columns that may overlap, refitted in turn."""
     for _ in range(_SWEEPS):
         for j, support in enumerate(supports):
-            points = _replaced(s, points, j, orthogonal=False, support=support)
+            points = replaced(s, points, j, orthogonal=False, support=support)
     return points
 
 
@@ -186,7 +200,7 @@ def _one_by_one(s: Array, near: Array, supports: list[Index]) -> Points:
     return Points.of([nothing if fit is None else fit for fit in found])
 
 
-def _replaced(s: Array, points: Points, j: int, orthogonal: bool, support: Index) -> Points:
+def replaced(s: Array, points: Points, j: int, orthogonal: bool, support: Index) -> Points:
     """Column j of each point refitted on its support, where that gains."""
     beside = Beside(s, bases(np.delete(points.w, j, axis=2)), orthogonal)
     gains, weights = beside.refit(support, beside.owners)
@@ -226,7 +240,7 @@ def swept(
                 stale[gained], moved[gained] = True, True
         at = np.flatnonzero(moved)
         if orthogonal and len(at):
-            here = _together(s, points.at(at), k)
+            here = together(s, points.at(at), k)
             # with many components such steps gain nothing and take long; two columns are ranked as well without them
             if tuning.points > 1 and (everywhere or len(k) > 2):
                 here = stepped(s, here, k)
@@ -241,7 +255,7 @@ def _replace(points: Points, at: Index, after: Points) -> Index:
     return gained
 
 
-def _together(s: Array, points: Points, k: Counts) -> Points:
+def together(s: Array, points: Points, k: Counts) -> Points:
     """Orthogonal columns whose supports overlap, refitted together."""
     shared = np.flatnonzero(_overlap(points.w))
     if not len(shared):

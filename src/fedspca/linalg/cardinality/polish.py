@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 from scipy.sparse.csgraph import connected_components
 
 from fedspca.linalg.cardinality.beside import best_beside
@@ -25,6 +26,7 @@ _ORTHONORMAL = 1e-15  # rounding error of w' w - I if supports are disjoint
 _STILL, _ROUNDS = 1e-14, 150  # a round that gains less than this share of the variance is the last
 _ROUGH_STILL, _ROUGH_ROUNDS = 1e-5, 1  # the same, if points are only to be ranked
 _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
+_FAR_APART = 0.1  # if the sine between every column and the earlier ones is above this, squaring costs two digits
 _RIDGE, _FLAT = 1e-9, 1e-3  # shares of the largest curvature, as in `together.py`
 _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
 
@@ -182,19 +184,35 @@ def _newton(s: Array, w: Array) -> list[Array]:
 
 
 def _in_turn(s: Array, w: Array, supports: list[Index]) -> Array:
-    """Each column replaced by the best one on its support beside the others, with the sign that it had."""
+    """Each column replaced by the best one on its support beside the others, with the sign that it had.
+
+    The others enter by their rows on the support, and by their inner products, which change with each column.
+    """
     z = w.copy()
     image = s @ z
+    gram, form = z.T @ z, z.T @ image
     for j, support in enumerate(supports):
         others = np.delete(np.arange(len(supports)), j)
-        values, vectors = eigenpairs(z[:, others].T @ z[:, others])
-        keep = values > _DEPENDENT * values[-1]
-        turn = vectors[:, keep] / np.sqrt(values[keep])
-        gain, x = best_beside(s, z[:, others] @ turn, image[:, others] @ turn, support)
+        turn = _orthonormalising(gram[np.ix_(others, others)])
+        inside, out = z[np.ix_(support, others)] @ turn, image[np.ix_(support, others)] @ turn
+        inner = turn.T @ form[np.ix_(others, others)] @ turn
+        gain, x = best_beside(s[np.ix_(support, support)], inside, out, inner)
         if np.isfinite(gain):
             z[support, j] = x if float(x @ z[support, j]) >= 0.0 else -x
             image[:, j] = s[:, support] @ z[support, j]
+            gram[:, j] = gram[j] = z[support].T @ z[support, j]
+            form[:, j] = form[j] = image[support].T @ z[support, j]
     return z
+
+
+def _orthonormalising(gram: Array) -> Array:
+    """The T with ``T' (w' w) T = I``, for the columns of w that are independent of each other."""
+    factor, info = lapack.dpotrf(gram, clean=1)
+    if not info and float(factor.diagonal().min()) > _FAR_APART * float(factor.diagonal().max()):
+        return np.asarray(lapack.dtrtri(factor)[0])
+    values, vectors = eigenpairs(gram)
+    keep = values > _DEPENDENT * values[-1]
+    return np.asarray(vectors[:, keep] / np.sqrt(values[keep]))
 
 
 def nearest_orthogonal(s: Array, w: Array, *, rough: bool = False) -> Fit | None:

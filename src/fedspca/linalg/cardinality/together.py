@@ -77,8 +77,8 @@ def refitted(s: Array, w: Array, supports: list[Index], steps: int) -> tuple[Arr
     """Argmax of ``tr(w' S w)`` over orthonormal w on given supports, from orthonormal w: Newton steps, all at once.
 
     A step divides the gradient by the absolute curvature in every direction of the tangent space. It so climbs away
-    from saddle points, which are common: columns that were fitted one after another often are one. Columns that share no
-    feature with another do not move: each has to be the best on its support.
+    from saddle points, which are common: columns that were fitted one after another often are one. Columns that share
+    no feature with another do not move: each has to be the best on its support.
 
     Parameters
     ----------

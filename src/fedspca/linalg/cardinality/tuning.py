@@ -8,6 +8,7 @@ from typing import Self
 
 _FEW, _SOME, _MANY = 5, 8, 20  # with more components, each of them costs more, and the search repeats less
 _PAIRS = 4  # with fewer components, searching two of them again gained on 1 of 225 problems, by 8e-6
+_AT_ONCE = 8  # with more columns of a single solution, few calls for all of them cost less than the calls for each
 _LARGE = 1000  # with more features than this, a pass over S takes most of the time
 
 
@@ -132,7 +133,7 @@ class Tuning:
             starts=plain.starts if r <= _SOME else plain.starts // 4,
             branches=plain.branches if r <= _FEW else 1,
             pool=max(8, int(plain.pool / max(1.0, eigenproblem / 4.0, fewer))) if r <= _SOME else 0,
-            sweeps=max(3, int(plain.sweeps / max(1.0, fewer / 2.0))) if r <= _MANY else 2,
+            sweeps=max(3, int(plain.sweeps / max(1.0, fewer / 2.0))) if r <= _MANY else 4,
             finalists=max(3, int(plain.finalists / fewer)) if r <= _MANY else 1,
             pairs=plain.pairs if _PAIRS <= r <= _FEW and k <= 64 else 0,
             handovers=r <= _FEW and k <= 64,
@@ -144,8 +145,8 @@ class Tuning:
         """Less effort, for a search that is repeated many times."""
         return replace(
             self,
-            beam=2,
-            points=4,
+            beam=min(2, self.beam),
+            points=min(4, self.points),
             branches=1,
             climbs=2,
             finalists=1,
@@ -154,6 +155,11 @@ class Tuning:
             pool=0,
             handovers=False,
         )
+
+
+def at_once(r: int, tuning: Tuning) -> bool:
+    """Whether columns are searched all at once: there are many, of one solution."""
+    return tuning.finalists == 1 and r > _AT_ONCE
 
 
 @dataclass(frozen=True)

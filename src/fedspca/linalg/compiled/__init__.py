@@ -12,9 +12,15 @@ What may never change:
 
 ======================  ==========================================================================
 ``library``             the shared library, loaded once; None where there is none
+``columns``             the search for columns with few non-zeros
 ``small.h``             eigenpairs, Cholesky factors and solutions of small dense problems
 ``factors``             factors and eigenpairs of dense matrices, the larger ones by scipy's LAPACK
 ``stiefel``             retraction and Newton steps on the sparse Stiefel manifold
+``blas``                products with a matrix or its factor, by scipy's BLAS
+``polar.h``             the orthonormal matrix nearest to a matrix
+``splitting``           steps of ADMM from many starts, and from one until they settle
+``soft_power``          thresholded power steps for one column, from many starts
+``proximal``            proximal steps for the l1 problem, and Newton steps between them
 ``fewest``              the search for the fewest non-zeros that keep a share of the variance
 ======================  ==========================================================================
 """

@@ -1,6 +1,7 @@
 /* The search for sparse columns of a known S: what its files share. Twins of the modules of `linalg/cardinality`:
    columns_select.c of selection.py, columns_beside.c of beside.py, columns_one.c of column.py, columns_together.c of
-   together.py, columns_points.c of points.py, columns_moves.c of moves.py, columns_joint.c of joint.py.
+   together.py, columns_points.c of points.py, columns_moves.c of moves.py, columns_joint.c of joint.py,
+   columns_free.c of a part of polish.py.
 
    A point is r columns of d entries, one after the other: the transpose of numpy's loadings. */
 #ifndef FEDSPCA_COLUMNS_H
@@ -28,23 +29,23 @@ typedef struct {
     double *weights, *gains;
 } Columns;
 
-/* Loadings (m x r x d), of which there is room for `size`, and the variance that each captures. */
+/* Loadings (m x r x d) and the variance that each captures. */
 typedef struct {
-    index_t m, size;
+    index_t m;
     double *w, *variances;
 } Points;
 
 /* An orthonormal basis of q columns, and P S P for the projection P off its span, whose rows are formed when they are
    first read: P S P = S - R B' - B R'. */
 typedef struct {
-    index_t q, n_touched;
+    index_t q;
     int orthogonal;
     double captured;
     double *basis, *image, *rest; /* q x d */
     double *rows, *diagonal;      /* d x d, d */
-    double *across;               /* n_touched x q: the basis, by feature */
-    index_t *touched;             /* features that the basis uses */
-    char *uses, *formed;          /* d */
+    index_t *begin, *entries;     /* where the entries of each column begin, and their features */
+    double *weights;
+    char *uses, *formed;          /* d: whether the basis uses a feature; whether a row is formed */
 } Beside;
 
 /* A feature of the support, by its position there, that leaves, a feature that enters, and what that promises. */
@@ -67,15 +68,15 @@ typedef struct {
     index_t d, r, most, n_given; /* `most` is the largest k */
     const double *s;
     const index_t *k;
-    int orthogonal;
+    int orthogonal, refits; /* whether columns are refitted together */
     double size; /* the largest variance of a feature */
     const double *given;
     double *lengths; /* of the rows of S */
     Beside beside;
     Frame frame;
     /* working memory of single functions */
-    double *block, *power, *other, *values, *work, *inside, *span, *metric, *unit, *inner, *image, *trial_x, *best_x, *top,
-        *bounds, *left, *gram, *turn, *scores, *promised, *step, *stepped, *joined, *moved, *product;
+    double *block, *power, *other, *values, *work, *inside, *span, *metric, *unit, *inner, *image, *trial_x, *best_x,
+        *top, *bounds, *left, *gram, *turn, *scores, *promised, *step, *stepped, *joined, *moved, *product;
     index_t *support, *trials, *order, *space, *moving, *features, *owners, *named, *lists, *pool;
     uint64_t *table;
     Swap *swaps;
@@ -135,6 +136,9 @@ int lowest(Search *search, index_t k, index_t *support, double *x);
 /* columns_together.c */
 double refitted(Search *search, double *w, const index_t *const *supports, index_t steps);
 int nearest(Search *search, const double *near, const index_t *const *supports, int patience, double *w);
+
+/* columns_free.c */
+double free_step(Search *search, double *w, double variance);
 
 /* columns_points.c */
 void put(Search *search, double *w, index_t j, index_t k, const index_t *support, const double *x);

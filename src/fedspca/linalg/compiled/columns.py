@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.cardinality.tuning import Tuning
+from fedspca.linalg.cardinality.tuning import Tuning, at_once
 from fedspca.linalg.compiled.library import checked, library
 
 Array = NDArray[np.float64]
@@ -21,8 +21,13 @@ _SEARCH = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _DOUBLE, _INT, _ADDRE
 _LOWEST = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
 
 
-def suits(k: Sequence[int]) -> bool:
-    """Whether C can search for all columns: there is a library, and the problem is of a size for which it was written."""
+def suits(k: Sequence[int], tuning: Tuning) -> bool:
+    """Whether C can search for all columns: there is a library, and the problem is not too large for it.
+
+    Many columns of a single solution are swept at once, by numpy.
+    """
+    if at_once(len(k), tuning):
+        return False
     return library() is not None and len(k) <= _COLUMNS and sum(k) <= _MANY
 
 
@@ -109,9 +114,7 @@ class _Search:
         arrays = self.s, self.k, self.numbers, self.given, self.w, self.variances
         s, k, numbers, given, w, variances = (array.ctypes.data for array in arrays)
         d, r, n_given = len(self.s), len(self.k), len(self.given)
-        status = search(
-            d, r, s, k, self.orthogonal, numbers, self.near, n_given, given, stages, self.n, w, variances
-        )
+        status = search(d, r, s, k, self.orthogonal, numbers, self.near, n_given, given, stages, self.n, w, variances)
         self.n = checked(status)
         return self.n
 

@@ -39,56 +39,84 @@ static index_t orthonormalised(Search *search, index_t q, const double *const *c
     return rank;
 }
 
-static void note_touched(Search *search) {
+/* The features that each of q columns uses, and its weights there. */
+static void note_entries(Search *search, index_t q, const double *const *columns) {
     Beside *beside = &search->beside;
-    index_t d = search->d, q = beside->q;
+    index_t d = search->d, n = 0;
     memset(beside->uses, 0, (size_t)d);
-    for (index_t p = 0; p < q; p++)
-        for (index_t i = 0; i < d; i++) beside->uses[i] |= beside->basis[p * d + i] != 0.0;
-    beside->n_touched = 0;
-    for (index_t i = 0; i < d; i++) {
-        if (!beside->uses[i]) continue;
-        for (index_t p = 0; p < q; p++) beside->across[beside->n_touched * q + p] = beside->basis[p * d + i];
-        beside->touched[beside->n_touched++] = i;
-    }
-}
-
-/* S B, the variance that B captures, and the R with P S P = S - R B' - B R'. */
-static void deflate(Search *search) {
-    Beside *beside = &search->beside;
-    index_t d = search->d, q = beside->q;
-    memset(beside->image, 0, (size_t)(q * d) * sizeof(double));
-    for (index_t t = 0; t < beside->n_touched; t++) {
-        const double *row = search->s + beside->touched[t] * d;
-        for (index_t p = 0; p < q; p++) {
-            double weight = beside->across[t * q + p], *image = beside->image + p * d;
-            if (weight != 0.0) add_scaled(d, weight, row, image);
+    for (index_t p = 0; p < q; p++) {
+        const double *b = columns[p];
+        beside->begin[p] = n;
+        for (index_t i = 0; i < d; i++) {
+            if (b[i] == 0.0) continue;
+            beside->entries[n] = i;
+            beside->weights[n++] = b[i];
+            beside->uses[i] = 1;
         }
     }
-    double *inner = search->gram; /* B' S B */
-    memset(inner, 0, (size_t)(q * q) * sizeof *inner);
-    for (index_t t = 0; t < beside->n_touched; t++)
-        for (index_t p = 0; p < q; p++)
-            add_scaled(q, beside->image[p * d + beside->touched[t]], beside->across + t * q, inner + p * q);
-    beside->captured = 0.0;
-    for (index_t p = 0; p < q; p++) beside->captured += inner[p * q + p];
-    memcpy(beside->rest, beside->image, (size_t)(q * d) * sizeof(double));
-    for (index_t t = 0; t < beside->n_touched; t++)
-        for (index_t p = 0; p < q; p++)
-            beside->rest[p * d + beside->touched[t]] -= 0.5 * dot(q, inner + p * q, beside->across + t * q);
-    for (index_t i = 0; i < d; i++) beside->diagonal[i] = search->s[i * d + i];
-    for (index_t t = 0; t < beside->n_touched; t++) {
-        index_t i = beside->touched[t];
-        for (index_t p = 0; p < q; p++) beside->diagonal[i] -= 2.0 * beside->rest[p * d + i] * beside->across[t * q + p];
+    beside->begin[q] = n;
+}
+
+/* Whether columns whose entries are noted are a basis as they are. */
+static int orthonormal(const Beside *beside, index_t q, const double *const *columns) {
+    for (index_t p = 0; p < q; p++)
+        for (index_t o = 0; o <= p; o++) {
+            double inner = o == p ? -1.0 : 0.0;
+            for (index_t e = beside->begin[p]; e < beside->begin[p + 1]; e++)
+                inner += beside->weights[e] * columns[o][beside->entries[e]];
+            if (!(fabs(inner) < ORTHONORMAL)) return 0;
+        }
+    return 1;
+}
+
+/* An orthonormal basis of the span of q columns, and its entries. */
+static void take_basis(Search *search, index_t q, const double *const *columns) {
+    Beside *beside = &search->beside;
+    index_t d = search->d;
+    const double *rows[MOST_COLUMNS];
+    note_entries(search, q, columns);
+    beside->q = q;
+    if (orthonormal(beside, q, columns)) {
+        for (index_t p = 0; p < q; p++) memcpy(beside->basis + p * d, columns[p], (size_t)d * sizeof(double));
+        return;
     }
+    beside->q = orthonormalised(search, q, columns, beside->basis);
+    for (index_t p = 0; p < beside->q; p++) rows[p] = beside->basis + p * d;
+    note_entries(search, beside->q, rows);
+}
+
+/* S B, the variance that B captures, the R with P S P = S - R B' - B R', and the diagonal of P S P. */
+static void deflate(Search *search) {
+    Beside *beside = &search->beside;
+    const index_t *entries = beside->entries, *begin = beside->begin;
+    const double *weights = beside->weights;
+    index_t d = search->d, q = beside->q;
+    memset(beside->image, 0, (size_t)(q * d) * sizeof(double));
+    for (index_t p = 0; p < q; p++)
+        for (index_t e = begin[p]; e < begin[p + 1]; e++)
+            add_scaled(d, weights[e], search->s + entries[e] * d, beside->image + p * d);
+    memcpy(beside->rest, beside->image, (size_t)(q * d) * sizeof(double));
+    beside->captured = 0.0;
+    for (index_t p = 0; p < q; p++) {
+        double *rest = beside->rest + p * d, *image = beside->image + p * d;
+        for (index_t o = 0; o < q; o++) {
+            double inner = 0.0; /* of B' S B */
+            for (index_t e = begin[o]; e < begin[o + 1]; e++) inner += weights[e] * image[entries[e]];
+            if (o == p) beside->captured += inner;
+            for (index_t e = begin[o]; e < begin[o + 1]; e++) rest[entries[e]] -= 0.5 * inner * weights[e];
+        }
+    }
+    for (index_t i = 0; i < d; i++) beside->diagonal[i] = search->s[i * d + i];
+    for (index_t p = 0; p < q; p++)
+        for (index_t e = begin[p]; e < begin[p + 1]; e++)
+            beside->diagonal[entries[e]] -= 2.0 * beside->rest[p * d + entries[e]] * weights[e];
 }
 
 /* From now on columns are searched beside the span of these. */
 void stand_beside(Search *search, index_t q, const double *const *columns, int orthogonal) {
     Beside *beside = &search->beside;
     beside->orthogonal = orthogonal;
-    beside->q = q ? orthonormalised(search, q, columns, beside->basis) : 0;
-    note_touched(search);
+    take_basis(search, q, columns);
     deflate(search);
     if (beside->q) memset(beside->formed, 0, (size_t)search->d);
 }
@@ -111,10 +139,10 @@ const double *row_beside(Search *search, index_t i) {
     if (beside->formed[i]) return row;
     beside->formed[i] = 1;
     memcpy(row, search->s + i * d, (size_t)d * sizeof *row);
-    for (index_t t = 0; t < beside->n_touched; t++) {
-        double sum = 0.0;
-        for (index_t p = 0; p < q; p++) sum += beside->rest[p * d + i] * beside->across[t * q + p];
-        row[beside->touched[t]] -= sum;
+    for (index_t p = 0; p < q; p++) {
+        double factor = beside->rest[p * d + i];
+        for (index_t e = beside->begin[p]; e < beside->begin[p + 1]; e++)
+            row[beside->entries[e]] -= factor * beside->weights[e];
     }
     if (beside->uses[i])
         for (index_t p = 0; p < q; p++) {
@@ -146,9 +174,9 @@ void power_step(Search *search, index_t k, const index_t *support, const double 
     left = 1.0 / (left > HELD ? left : HELD);
     for (index_t f = 0; f < d; f++) scores[f] *= left;
     if (!(gain > 0.0)) return;
-    for (index_t t = 0; t < beside->n_touched; t++)
-        for (index_t p = 0; p < beside->q; p++)
-            scores[beside->touched[t]] += gain * along[p] * beside->across[t * beside->q + p];
+    for (index_t p = 0; p < beside->q; p++)
+        for (index_t e = beside->begin[p]; e < beside->begin[p + 1]; e++)
+            scores[beside->entries[e]] += gain * along[p] * beside->weights[e];
 }
 
 static inline void times(index_t k, const double *a, const double *x, double *y) {
@@ -160,18 +188,17 @@ static inline void times(index_t k, const double *a, const double *x, double *y)
 }
 
 /* The square of a symmetric matrix, and its sum of squares. */
-static inline double squared(index_t k, const double *a, double *square) {
-    double sum = 0.0;
-    for (index_t i = 0; i < k; i++) {
-        double *row = square + i * k;
-        for (index_t c = 0; c < k; c++) row[c] = 0.0;
-        for (index_t j = 0; j < k; j++) {
-            double factor = a[i * k + j];
-            for (index_t c = 0; c < k; c++) row[c] += factor * a[j * k + c];
+static inline double squared(index_t k, const double *restrict a, double *restrict square) {
+    double diagonal = 0.0, above = 0.0;
+    for (index_t i = 0; i < k; i++)
+        for (index_t j = 0; j <= i; j++) {
+            double sum = 0.0;
+            for (index_t c = 0; c < k; c++) sum += a[i * k + c] * a[j * k + c];
+            square[i * k + j] = square[j * k + i] = sum;
+            if (i == j) diagonal += sum * sum;
+            else above += sum * sum;
         }
-        for (index_t c = 0; c < k; c++) sum += row[c] * row[c];
-    }
-    return sum;
+    return diagonal + 2.0 * above;
 }
 
 /* The same, compiled for the sizes that are common. */
@@ -199,7 +226,8 @@ static index_t heaviest_diagonal(index_t k, const double *a) {
 static int scaled_to_unit(index_t k, double *x) {
     double size = sqrt(dot(k, x, x));
     if (!(size > 1e-150)) return 0;
-    for (index_t i = 0; i < k; i++) x[i] /= size;
+    double scale = 1.0 / size;
+    for (index_t i = 0; i < k; i++) x[i] *= scale;
     return 1;
 }
 
@@ -211,14 +239,17 @@ static int by_powers(Search *search, index_t k, const double *a, double floor, d
     double size = sqrt(dot(k * k, a, a)), *power = search->power, *other = search->other, *y = search->unit;
     if (!(size > 1e-150)) return SLOW;
     if (size < floor) return BELOW;
-    for (index_t i = 0; i < k * k; i++) power[i] = a[i] / size;
+    double scale = 1.0 / size;
+    for (index_t i = 0; i < k * k; i++) power[i] = a[i] * scale;
     double bar = floor > 0.0 ? floor / size * (floor / size) * (1.0 - 1e-12) : 0.0;
     for (int level = 0; level < POWERS; level++) {
         double sum = squared_of_size(k, power, other);
         bar *= bar;
         if (level <= SCALED && sum < bar) return BELOW;
-        if (level == SCALED) /* nothing that counts may underflow */
-            for (index_t i = 0; i < k * k; i++) other[i] /= sqrt(sum);
+        if (level == SCALED) { /* nothing that counts may underflow */
+            scale = 1.0 / sqrt(sum);
+            for (index_t i = 0; i < k * k; i++) other[i] *= scale;
+        }
         double *exchanged = power;
         power = other;
         other = exchanged;

@@ -34,7 +34,6 @@ static void take_columns(Memory *memory, Columns *columns, index_t size, index_t
 }
 
 static void take_points(Memory *memory, Points *points, index_t size, const Search *search) {
-    points->size = size;
     points->m = 0;
     points->w = take_doubles(memory, size * search->r * search->d);
     points->variances = take_doubles(memory, size);
@@ -48,8 +47,9 @@ static void lay_out_beside(Memory *memory, Search *search) {
     beside->rest = take_doubles(memory, r * d);
     beside->rows = take_doubles(memory, r > 1 ? d * d : 0);
     beside->diagonal = take_doubles(memory, d);
-    beside->across = take_doubles(memory, r * d);
-    beside->touched = take_indices(memory, d);
+    beside->weights = take_doubles(memory, r * d);
+    beside->entries = take_indices(memory, r * d);
+    beside->begin = take_indices(memory, r + 1);
     beside->uses = take(memory, d, 1);
     beside->formed = take(memory, d, 1);
 }
@@ -58,7 +58,7 @@ static void lay_out_frame(Memory *memory, Search *search) {
     Frame *frame = &search->frame;
     index_t n = 0, p = search->r * (search->r + 1) / 2;
     for (index_t j = 0; j < search->r; j++) n += search->k[j];
-    if (!search->orthogonal) n = p = 0; /* only orthogonal columns are refitted together */
+    if (!search->refits) n = p = 0;
     index_t c = search->r;
     frame->features = take_indices(memory, n);
     frame->where = take_indices(memory, n * c);
@@ -333,13 +333,14 @@ static void *prepare(Search *search, const Effort *effort) {
     return memory.base;
 }
 
-/* Stages of a search: SINGLE finds one column, if there is one only; FIRST finds finalists, SWEEPS sweeps them and keeps the best, MOVES moves features between its
-   columns. Points go in (without FIRST) and out through w (r x d each) and `variances`. Returns how many there are; 0
-   where numpy has to search; -1 without memory. */
+/* Stages of a search: SINGLE finds one column, if there is one; FIRST finds finalists, SWEEPS sweeps them and keeps
+   the best, MOVES moves features between its columns. Points go in (without FIRST) and out through w (r x d each) and
+   `variances`. Returns how many there are; 0 where numpy has to search; -1 without memory. */
 EXPORT int64_t fedspca_columns(int64_t d, int64_t r, const double *s, const int64_t *k, int64_t orthogonal,
                                const int64_t *numbers, double near, int64_t n_given, const double *given,
                                int64_t stages, int64_t n_points, double *w, double *variances) {
-    Search search = {.d = d, .r = r, .s = s, .k = k, .orthogonal = orthogonal != 0, .n_given = n_given, .given = given};
+    Search search = {.d = d, .r = r, .s = s, .k = k, .orthogonal = orthogonal != 0, .refits = 1,
+                     .n_given = n_given, .given = given};
     Effort effort = effort_of(numbers, near);
     void *memory = prepare(&search, &effort);
     if (!memory) return -1;
@@ -407,7 +408,7 @@ EXPORT int64_t fedspca_refitted(int64_t d, int64_t r, const double *s, int64_t k
         sizes[j] = k;
         each[j] = supports + j * k;
     }
-    Search search = {.d = d, .r = r, .s = s, .k = sizes, .orthogonal = 1};
+    Search search = {.d = d, .r = r, .s = s, .k = sizes, .orthogonal = 1, .refits = 1};
     void *memory = prepare(&search, &nothing);
     if (!memory) return -1;
     *variance = refitted(&search, w, each, steps);

@@ -262,8 +262,8 @@ static index_t promising_swaps(Search *search, const Columns *points, index_t at
     return n;
 }
 
-/* The best of n trials, the lowest features of those that are equal up to TIE: returns its position, and its weights in
-   `best_x`. Trials below `floor` are left out. A trial on the `same` support has the gain that is known. */
+/* The position of the best of n trials, the lowest features of those that are equal up to TIE, and its gain. Trials
+   below `floor` are left out. A trial on the support `here`, if there is one, has the gain that is known. */
 static index_t winner(Search *search, index_t n, index_t k, const index_t *trials, double floor, const index_t *here,
                       double known, double *gain) {
     double top = -INFINITY, *x = search->trial_x;
@@ -299,9 +299,8 @@ static int accepted(Search *search, Columns *points, index_t at, index_t n, cons
 }
 
 /* Where two points have reached the same support, only the first continues. */
-static index_t still_distinct(Search *search, const Columns *points, index_t m, index_t *moving) {
+static index_t still_distinct(const Columns *points, index_t m, index_t *moving) {
     index_t n = 0, k = points->k;
-    (void)search;
     for (index_t i = 0; i < m; i++) {
         index_t j = 0;
         while (j < n && !same(k, points->supports + moving[i] * k, points->supports + moving[j] * k)) j++;
@@ -324,12 +323,13 @@ void climbed(Search *search, Columns *points, const Effort *effort) {
             if (effort->swaps) n += promising_swaps(search, points, at, scores, effort->swaps, trials + k);
             if (accepted(search, points, at, n, trials)) moving[left++] = at;
         }
-        m = still_distinct(search, points, left, moving);
+        m = still_distinct(points, left, moving);
     }
 }
 
 /* The best of n supports, each sorted first, refitted. */
-double best_of_trials(Search *search, index_t n, index_t k, index_t *trials, double floor, index_t *support, double *x) {
+double best_of_trials(Search *search, index_t n, index_t k, index_t *trials, double floor, index_t *support,
+                      double *x) {
     double gain;
     for (index_t i = 0; i < n; i++) sort_features(k, trials + i * k);
     index_t won = winner(search, n, k, trials, floor, 0, 0.0, &gain);

@@ -4,7 +4,8 @@
 
 #include "columns.h"
 
-enum { PATIENCE = 2, ROUGH = 3, STEPS = 2, SWEEPS = 3, POLISHING = 6 };
+enum { PATIENCE = 2, ROUGH = 3, STEPS = 2, SWEEPS = 3, POLISHING = 6, TURNS = 6, ROUNDS = 4 };
+#define LITTLE 1e-6 /* share of the variance: a round that gains less is the last */
 
 static size_t bytes_of(const Search *search) { return (size_t)(search->r * search->d) * sizeof(double); }
 
@@ -46,7 +47,7 @@ static uint64_t key_of(index_t d, index_t r, const double *w) {
     return sum;
 }
 
-/* The features of each column, each list closed by d, which is no feature; the lists in ascending order. */
+/* The features of each column, each list filled up with -1, which is no feature; the lists in ascending order. */
 static void list_features(Search *search, index_t r, const double *w, index_t *lists) {
     index_t d = search->d, width = search->most + 1;
     for (index_t j = 0; j < r; j++) {
@@ -168,11 +169,13 @@ static void replace(Search *search, double *w, double *variance, index_t j, cons
     *variance = after;
 }
 
-static double in_turn(Search *search, double *w, double variance, const index_t *const *supports, index_t sweeps) {
+/* Columns that may overlap, refitted in turn, until a sweep gains less than the share `worth`. */
+static double in_turn(Search *search, double *w, double variance, const index_t *const *supports, index_t sweeps,
+                      double worth) {
     for (index_t sweep = 0; sweep < sweeps; sweep++) {
         double before = variance;
         for (index_t j = 0; j < search->r; j++) replace(search, w, &variance, j, supports[j]);
-        if (variance == before) break;
+        if (!(variance > before * (1.0 + worth))) break;
     }
     return variance;
 }
@@ -211,7 +214,8 @@ double fitted(Search *search, const double *near, int orthogonal, double *w) {
     if (orthogonal && many(search)) return one_by_one(search, near, supports, w);
     double variance = in_order(search, supports, orthogonal, w);
     if (!isfinite(variance) || !overlap(search, w)) return variance;
-    return orthogonal ? joint(search, near, w, variance, supports) : in_turn(search, w, variance, supports, SWEEPS);
+    if (orthogonal) return joint(search, near, w, variance, supports);
+    return in_turn(search, w, variance, supports, SWEEPS, 0.0);
 }
 
 /* The better of two columns: the larger gain, or the lower features if these are equal up to TIE. */
@@ -275,7 +279,7 @@ static void products(Search *search, const double *w, double *image, double *inn
         }
 }
 
-/* What the gradient changes: S w - w w' S w, into `image`; the variances of the columns are on the diagonal of inner. */
+/* What the gradient changes: S w - w w' S w, into `image`; the variances of the columns are the diagonal of `inner`. */
 void pull_of(Search *search, const double *w, double *image, double *inner) {
     index_t d = search->d, r = search->r;
     products(search, w, image, inner);
@@ -337,6 +341,16 @@ void swept(Search *search, double *w, double *variance, const Effort *effort, in
     }
 }
 
+/* Sweeps over all columns, which always gain, and Newton steps, which leave saddle points. */
+static double polished_freely(Search *search, double *w, double variance, const index_t *const *supports) {
+    for (index_t round = 0; round < ROUNDS; round++) {
+        double before = in_turn(search, w, variance, supports, TURNS, LITTLE);
+        variance = free_step(search, w, before);
+        if (!(variance > before * (1.0 + LITTLE))) break;
+    }
+    return variance;
+}
+
 /* All columns refitted together on their supports, kept if that gains; returns the variance. */
 double polished(Search *search, double *w, double variance) {
     const index_t *supports[MOST_COLUMNS];
@@ -345,7 +359,7 @@ double polished(Search *search, double *w, double variance) {
     memcpy(trial, w, bytes_of(search));
     if (!overlap(search, w)) return variance; /* each is the best on its support already */
     if (search->orthogonal) after = refitted(search, trial, supports, POLISHING);
-    else after = in_turn(search, trial, variance, supports, POLISHING);
+    else after = polished_freely(search, trial, variance, supports);
     if (!(after > variance)) return variance;
     memcpy(w, trial, bytes_of(search));
     return after;

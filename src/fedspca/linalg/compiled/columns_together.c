@@ -203,7 +203,7 @@ static int factorised(Frame *frame, double ridge) {
 }
 
 /* The nearest orthonormal loadings by least-norm corrections, in place; returns whether there are any near. So many
-   corrections in a row as `patience` says may fail to halve the error: none in together.py, two in sparse_stiefel.py. */
+   corrections in a row as `patience` says may fail to halve the error: none in together.py, 2 in sparse_stiefel.py. */
 static int retracted(Frame *frame, double *x, int patience) {
     double before = INFINITY;
     int stuck = 0;

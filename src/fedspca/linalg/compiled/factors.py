@@ -6,7 +6,7 @@ from typing import Any
 
 from scipy.linalg import cython_blas, cython_lapack
 
-# in the order of `Lapack` in factors.h. Arguments: characters, integers, numbers in double and in single precision
+# in the order of `Lapack` in factors.h. The kinds of the arguments: characters, integers, doubles, single precision
 _WANTED: tuple[tuple[Any, str, str], ...] = (
     (cython_lapack, "dpotrf", "cidii"),
     (cython_lapack, "dtrtri", "ccidii"),

@@ -1,6 +1,8 @@
 """Proximal and Newton steps, compiled: see ``proximal.c``. Twin: ``_solve`` in linalg/proximal.py."""
 
 import ctypes
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,15 @@ Array = NDArray[np.float64]
 _WHOLE, _REAL, _AT = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
+@cache
+def _function(kernels: ctypes.CDLL) -> Callable[..., int]:
+    """The function, with the types of its arguments."""
+    found = kernels.fedspca_minimise
+    found.argtypes = [_AT, _AT, _WHOLE, _AT, _AT, _REAL, _WHOLE, _WHOLE, _AT, _AT, _AT, _AT]
+    found.restype = _WHOLE
+    return found
+
+
 def solve(
     library: ctypes.CDLL,
     quadratic: Quadratic,
@@ -26,10 +37,6 @@ def solve(
     multiplier: Array | None,
 ) -> tuple[Array, Array, float, float, int, bool]:
     """The point, its multiplier, its value, its residual, the steps taken, and whether they converged."""
-    call = library.fedspca_minimise
-    if call.argtypes is None:
-        call.restype = _WHOLE
-        call.argtypes = [_AT, _AT, _WHOLE, _AT, _AT, _REAL, _WHOLE, _WHOLE, _AT, _AT, _AT, _AT]
     n, r = w.shape
     lam, handed = np.ascontiguousarray(lam, dtype=np.float64), Handed(quadratic, shifted=False)
     if lam.shape != (r,) or quadratic.factor.shape != (n, n) or (linear is not None and linear.shape != w.shape):
@@ -41,7 +48,7 @@ def solve(
         raise ValueError(f"A multiplier must be {r} x {r}, not {found.shape}.")
     numbers, taken = np.empty(2), np.zeros(1, dtype=np.int64)
     converged = checked(
-        call(
+        _function(library)(
             lapack(),
             handed.address,
             r,

@@ -1,6 +1,8 @@
 """Thresholded power steps, compiled: see ``soft_power.c``. Twin: ``soft_power`` in linalg/soft_power.py."""
 
 import ctypes
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,15 @@ Index = NDArray[np.intp]
 _WHOLE, _AT = ctypes.c_int64, ctypes.c_void_p
 
 
+@cache
+def _function(kernels: ctypes.CDLL) -> Callable[..., int]:
+    """The function, with the types of its arguments."""
+    found = kernels.fedspca_soft_power
+    found.argtypes = [_AT, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _AT]
+    found.restype = _WHOLE
+    return found
+
+
 def soft_power(
     library: ctypes.CDLL,
     quadratic: Quadratic,
@@ -27,12 +38,6 @@ def soft_power(
     starts: Array | None,
 ) -> tuple[Array, Array]:
     """Unit columns (m, d, n) and their objectives (m, n), best first."""
-    call = library.fedspca_soft_power
-    if call.argtypes is None:
-        call.restype = _WHOLE
-        call.argtypes = [
-            *(_AT, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _AT),
-        ]
     (m, d, q), n = beside.shape, len(features)
     lam, features = np.ascontiguousarray(lam, dtype=np.float64), np.ascontiguousarray(features, dtype=np.int64)
     if d != quadratic.n_rows or lam.shape != (m,) or not n or features.min() < 0 or features.max() >= d:
@@ -42,7 +47,7 @@ def soft_power(
     handed, e = Handed(quadratic), len(further)
     x, values = np.empty(m * (n + e) * d), np.empty(m * (n + e))
     left = checked(
-        call(
+        _function(library)(
             lapack(),
             handed.address,
             m,

@@ -1,7 +1,9 @@
-"""Steps of ADMM, compiled: see ``splitting.c``. Twins: ``split``, ``settle``, ``orthonormal`` in linalg/splitting.py."""
+"""Steps of ADMM, compiled: see ``splitting.c``. Twins: ``split``, ``settle``, ``orthonormal`` of linalg/splitting."""
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +20,23 @@ _WHOLE, _REAL, _AT = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _FAILED = -2
 
 
-def _declare(library: ctypes.CDLL) -> None:
-    library.fedspca_split.restype = library.fedspca_settle.restype = library.fedspca_nearest.restype = _WHOLE
-    library.fedspca_split.argtypes = [
+class _Functions(NamedTuple):
+    split: Callable[..., int]
+    settle: Callable[..., int]
+    nearest: Callable[..., int]
+
+
+@cache
+def _functions(kernels: ctypes.CDLL) -> _Functions:
+    """The functions, with the types of their arguments."""
+    found = _Functions(kernels.fedspca_split, kernels.fedspca_settle, kernels.fedspca_nearest)
+    kernels.fedspca_split.argtypes = [
         *(_AT, _AT, _WHOLE, _WHOLE, _AT, _AT, _AT, _AT, _WHOLE, _REAL, _WHOLE, _AT, _AT, _REAL, _AT, _AT, _AT)
     ]
-    library.fedspca_settle.argtypes = [_AT, _AT, _WHOLE, _AT, _AT, _AT, _AT, _AT, _AT, _WHOLE, _REAL, _AT]
-    library.fedspca_nearest.argtypes = [_AT, _WHOLE, _WHOLE, _WHOLE, _AT, _AT]
-
-
-def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
-    if library.fedspca_nearest.argtypes is None:
-        _declare(library)
-    return library
+    kernels.fedspca_settle.argtypes = [_AT, _AT, _WHOLE, *[_AT] * 6, _WHOLE, _REAL, _AT]
+    kernels.fedspca_nearest.argtypes = [_AT, _WHOLE, _WHOLE, _WHOLE, _AT, _AT]
+    kernels.fedspca_split.restype = kernels.fedspca_settle.restype = kernels.fedspca_nearest.restype = _WHOLE
+    return found
 
 
 def _converged(status: int) -> int:
@@ -75,7 +81,7 @@ def split(
         given = np.ascontiguousarray(np.broadcast_to(multipliers, (n, r, r)), dtype=np.float64)
     values, start, found = np.empty(n), np.empty(n, dtype=np.int64), np.empty((n, r, r))
     left = _converged(
-        _declared(library).fedspca_split(
+        _functions(library).split(
             lapack(),
             handed.address,
             n,
@@ -95,8 +101,7 @@ def split(
             found.ctypes.data,
         )
     )
-    points = (np.swapaxes(x[:left], 1, 2) for x in (w, z))
-    return *points, values[:left], start[:left], found[:left]
+    return np.swapaxes(w[:left], 1, 2), np.swapaxes(z[:left], 1, 2), values[:left], start[:left], found[:left]
 
 
 def settle(
@@ -125,7 +130,7 @@ def settle(
         raise ValueError(f"The matrix in single precision must be {d} x {d}, not {single.shape}.")
     single = None if single is None else np.ascontiguousarray(single)
     settled = _converged(
-        _declared(library).fedspca_settle(
+        _functions(library).settle(
             lapack(),
             handed.address,
             r,
@@ -148,5 +153,5 @@ def orthonormal(library: ctypes.CDLL, x: Array) -> Array:
     n, d, r = x.shape
     x = _along(x)
     out = np.empty_like(x)
-    _converged(_declared(library).fedspca_nearest(lapack(), n, d, r, x.ctypes.data, out.ctypes.data))
+    _converged(_functions(library).nearest(lapack(), n, d, r, x.ctypes.data, out.ctypes.data))
     return np.ascontiguousarray(np.swapaxes(out, 1, 2))

@@ -183,10 +183,9 @@ def _from_split(
         points.insert(0, (starts[first], starts[first], rough.multipliers[ranked[0]]))
     found = []
     for w, z, multiplier in points:
-        pays = _proximal_pays(z, tuning)  # else ADMM goes on, from the best of them
-        found.append(
-            solved(q, lam, _sparse(w, z), tuning.rough, tuning) if pays else _as_it_is(q, lam, w, multiplier)
-        )
+        point = _sparse(w, z) if _proximal_pays(z, tuning) else w
+        pays = _proximal_pays(point, tuning)  # else ADMM goes on, from the best of them
+        found.append(solved(q, lam, point, tuning.rough, tuning) if pays else _as_it_is(q, lam, point, multiplier))
         if tuning.late:
             break
     return found

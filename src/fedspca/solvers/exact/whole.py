@@ -36,6 +36,8 @@ Array = NDArray[np.float64]
 
 LOCAL_FEATURES = 2000  # on one machine: with more features, forming S takes longer than the rounds that it saves
 REMOTE_FEATURES = 4096  # between machines: 67 MB, once
+MANY_COLUMNS = 10  # with n_nonzero and more components, the searches on a model take long
+_PER_PAIR = 5e7  # products of rows and squared features, for each pair of components: forming S then takes less time
 MANY_PENALISED = 10  # with a penalty and more components, products with a model take longer than products with S
 _NEAR = 0.85  # share: loadings that keep more lie near the leading eigenvectors; the best that keep less may not
 _SMALL = 320  # weights in all: more starts take a few milliseconds each
@@ -71,6 +73,16 @@ class Solved:
     basis: Array
     dense: float
     certificate: float = np.nan
+
+
+def pays(n_rows: float, d: int, r: int) -> bool:
+    """Whether on one machine S is formed for loadings with a given number of non-zeros.
+
+    Forming it takes a time in proportion to ``n d²``. The searches that it saves take one in proportion to ``r²``.
+    """
+    if d <= LOCAL_FEATURES:
+        return True
+    return r > MANY_COLUMNS and d <= REMOTE_FEATURES and n_rows * d * d <= _PER_PAIR * r * r
 
 
 def ask(federation: Federation, frame: Frame, precision: str) -> Array:
@@ -156,7 +168,8 @@ def _cardinality(
 ) -> tuple[Array, StopReason, float]:
     k = tuple(min(kj, len(s)) for kj in problem.k)
     tuning = replace(Tuning.for_size(len(s), max(k), len(k)), deadline=deadline)
-    starts = [*_turned(basis, tuning.rotations), *before]
+    turned = _turned(basis, tuning.rotations) if tuning.points > 1 else [basis]
+    starts = [*turned, *before]
     fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
     ended = _ended(deadline)
     bounded = bound_loadings(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
