@@ -115,4 +115,10 @@ def ranked(values: Array, n: int | None = None) -> Index:
     """Positions of the n smallest values, smallest first. Values equal up to rounding stay in order."""
     finite = values[np.isfinite(values)]
     scale = float(np.abs(finite).max(initial=0.0)) or 1.0
-    return np.argsort(np.round(values / scale, 9), kind="stable")[: len(values) if n is None else n]
+    keys = np.round(values / scale, 9)
+    if n is None or n >= len(keys):
+        return np.argsort(keys, kind="stable")
+    if n < 1:
+        return np.zeros(0, dtype=np.intp)
+    able = np.flatnonzero(keys <= np.partition(keys, n - 1)[n - 1])  # n, and those equal to the last of them
+    return np.asarray(able[np.argsort(keys[able], kind="stable")[:n]])
