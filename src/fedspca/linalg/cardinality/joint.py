@@ -57,7 +57,7 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
     if len(rows) < len(s):
         return _widened(s, rows, k, orthogonal, tuning, dense)
     best = _searched(s, k, orthogonal, tuning, dense)
-    return _finished(s, best, k, orthogonal)
+    return finished(s, best, k, orthogonal)
 
 
 def _single_support(alone: Beside, k: int, tuning: Tuning, dense: list[Array]) -> Index:
@@ -84,10 +84,10 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
     w = np.zeros((1, len(s), len(k)))
     w[0, rows] = near.w
     if columns.suits(k, tuning):
-        return _finished(s, Fit(*columns.swept(s, w[0], near.variance, k, orthogonal, tuning)), k, orthogonal)
+        return finished(s, Fit(*columns.swept(s, w[0], near.variance, k, orthogonal, tuning)), k, orthogonal)
     found = Points(w, np.array([near.variance]))
     best = swept_well(s, found, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
-    return _finished(s, best.fits()[0], k, orthogonal)
+    return finished(s, best.fits()[0], k, orthogonal)
 
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
@@ -213,7 +213,7 @@ def _longer(s: Array, points: Points, columns: Columns) -> Points:
     return Points(w, points.variances[columns.of] + columns.gains)
 
 
-def _finished(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
+def finished(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
     """The same supports, ties settled by the rule, refitted to full precision. No column is empty or a repetition."""
     w = _refit(s, _named(s, fit, orthogonal), orthogonal, rough=False).w
     for j in np.flatnonzero(~w.any(axis=0)):

@@ -25,6 +25,7 @@ from fedspca.linalg.small import largest_eigenpairs
 from fedspca.linalg.symmetric import unpack
 from fedspca.site.question import Query
 from fedspca.solvers.asking import frame_arrays
+from fedspca.solvers.exact import many_nonzeros
 from fedspca.solvers.exact.cardinality import Cardinality
 from fedspca.solvers.exact.loop import Earlier, State, orthonormal
 from fedspca.solvers.exact.penalised import Penalised
@@ -167,10 +168,13 @@ def _cardinality(
     s: Array, problem: Cardinality, basis: Array, before: list[Array], seconds: float, deadline: float
 ) -> tuple[Array, StopReason, float]:
     k = tuple(min(kj, len(s)) for kj in problem.k)
-    tuning = replace(Tuning.for_size(len(s), max(k), len(k)), deadline=deadline)
-    turned = _turned(basis, tuning.rotations) if tuning.points > 1 else [basis]
-    starts = [*turned, *before]
-    fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=starts)
+    if len(k) > 1 and max(k) > many_nonzeros.MANY:
+        starts = [*_turned(basis, many_nonzeros.STARTS), *before]
+        fit = many_nonzeros.loadings(s, k, problem.orthogonal, starts, problem.tuning)
+    else:
+        tuning = replace(Tuning.for_size(len(s), max(k), len(k)), deadline=deadline)
+        turned = _turned(basis, tuning.rotations) if tuning.points > 1 else [basis]
+        fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=[*turned, *before])
     ended = _ended(deadline)
     bounded = bound_loadings(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
     stopped = StopReason.PROVED if bounded.proved else ended
