@@ -10,7 +10,7 @@
 #include "small.h"
 
 #define TIE 1e-9   /* as in selection.py */
-#define TOGETHER 48 /* as in points.py: with more non-zeros in all, each group of columns is refitted by itself */
+#define TOGETHER 48 /* as in points.py: with more non-zeros in all, sparse Newton steps are faster */
 #define MOST_COLUMNS 64
 #define MOST_SWAPS 64
 #define GAIN 1e-8  /* as in points.py */
@@ -137,10 +137,11 @@ int lowest(Search *search, index_t k, index_t *support, double *x);
 
 /* columns_together.c */
 double refitted(Search *search, double *w, const index_t *const *supports, index_t steps);
-int nearest(Search *search, const double *near, const index_t *const *supports, int patience, double *w);
+int nearest(Search *search, const double *near, const index_t *const *supports, double *w);
 
 /* columns_refit.c */
-double refitted_roughly(Search *search, const double *near, const index_t *const *supports, int retracted, double *w);
+double refitted_sparsely(Search *search, const double *near, const index_t *const *supports, int retracted, int rough,
+                         double *w);
 
 /* columns_free.c */
 double free_step(Search *search, double *w, double variance);

@@ -180,29 +180,31 @@ static double in_turn(Search *search, double *w, double variance, const index_t 
     return variance;
 }
 
-/* Orthogonal columns refitted together, from those nearest to some others where there are any. */
-static double joint(Search *search, const double *near, double *w, double variance, const index_t *const *supports) {
-    double *start = search->joined;
-    memcpy(start, w, bytes_of(search));
-    nearest(search, near, supports, 0, start);
-    double after = refitted(search, start, supports, STEPS);
-    if (!(after > variance)) return variance;
-    memcpy(w, start, bytes_of(search));
-    return after;
-}
-
 static int many(const Search *search) {
     index_t all = 0;
     for (index_t j = 0; j < search->r; j++) all += search->k[j];
     return all > TOGETHER;
 }
 
+/* Orthogonal columns refitted together from those nearest to some others. Where the way to these is long, sparse Newton
+   steps go it; where there are none, the refit begins from w. */
+static double joint(Search *search, const double *near, double *w, double variance, const index_t *const *supports) {
+    double *start = search->joined, after = -INFINITY;
+    memcpy(start, w, bytes_of(search));
+    if (many(search)) after = refitted_sparsely(search, w, supports, 0, 1, start);
+    else if (!nearest(search, near, supports, start)) after = refitted_sparsely(search, near, supports, 1, 1, start);
+    if (!isfinite(after)) after = refitted(search, start, supports, STEPS);
+    if (!(after > variance)) return variance;
+    memcpy(w, start, bytes_of(search));
+    return after;
+}
+
 /* The best loadings on the supports of others, cut off at k, in w; returns their variance. */
 double fitted(Search *search, const double *near, int orthogonal, double *w) {
     const index_t *supports[MOST_COLUMNS];
     supports_of(search, near, search->named, supports);
-    if (orthogonal && many(search)) { /* numpy drops the point where there are no columns near; here others are tried */
-        double approached = refitted_roughly(search, near, supports, 1, w);
+    if (orthogonal && many(search)) {
+        double approached = refitted_sparsely(search, near, supports, 1, 1, w);
         if (isfinite(approached)) return approached;
     }
     double variance = in_order(search, supports, orthogonal, w);
@@ -248,7 +250,7 @@ static void together(Search *search, double *w, double *variance) {
     supports_of(search, w, search->named, supports);
     double *trial = search->joined, after;
     memcpy(trial, w, bytes_of(search));
-    if (many(search)) after = refitted_roughly(search, w, supports, 0, trial);
+    if (many(search)) after = refitted_sparsely(search, w, supports, 0, 1, trial);
     else after = refitted(search, trial, supports, STEPS);
     if (!(after > *variance)) return;
     memcpy(w, trial, bytes_of(search));
@@ -352,7 +354,8 @@ double polished(Search *search, double *w, double variance) {
     supports_of(search, w, search->named, supports);
     memcpy(trial, w, bytes_of(search));
     if (!overlap(search, w)) return variance; /* each is the best on its support already */
-    if (search->orthogonal) after = refitted(search, trial, supports, POLISHING);
+    if (search->orthogonal && many(search)) after = refitted_sparsely(search, w, supports, 0, 0, trial);
+    else if (search->orthogonal) after = refitted(search, trial, supports, POLISHING);
     else after = polished_freely(search, trial, variance, supports);
     if (!(after > variance)) return variance;
     memcpy(w, trial, bytes_of(search));
