@@ -17,8 +17,11 @@ _COLUMNS = 64  # the most columns; C keeps lists of them on its stack
 _MANY = 240  # non-zeros in all: with more, products of large matrices take most of the time, and BLAS is faster
 _FIRST, _SWEEPS, _MOVES, _SINGLE = 1, 2, 4, 8  # stages of a search
 _INT, _DOUBLE, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
-_SEARCH = (_ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _DOUBLE, _INT, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS)
-
+_SEARCH = (
+    *(_ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS, _INT),  # LAPACK, d, r, S, k, orthogonal
+    *(_ADDRESS, _DOUBLE, _INT, _ADDRESS),  # effort, dense starts
+    *(_INT, _INT, _ADDRESS, _ADDRESS),  # stages, points
+)
 _LOWEST = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
 
 
