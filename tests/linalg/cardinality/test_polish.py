@@ -65,3 +65,15 @@ def test_a_column_without_features_stays_empty():
     fit = refit_free(s, w)
     assert not fit.w[:, 1].any()
     assert fit.variance == pytest.approx(refit_free(s, w[:, [0, 2]]).variance, rel=1e-10)
+
+
+def test_columns_whose_span_contains_all_of_s_are_refitted_without_a_warning():
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        s = np.diag(rng.integers(0, 3, 5).astype(float))
+        w = np.zeros((5, 3))
+        for j in range(3):
+            w[rng.choice(5, 3, replace=False), j] = rng.standard_normal(3)
+        w /= np.linalg.norm(w, axis=0)
+        fit = refit_free(s, w)
+        assert captured(s, w) * (1.0 - 1e-12) <= fit.variance <= np.trace(s) * (1.0 + 1e-12)

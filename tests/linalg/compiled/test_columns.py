@@ -71,6 +71,17 @@ def test_both_engines_reach_the_same_variance(kind, orthogonal):
     assert sorted(apart)[-2] < 1e-9  # a last bit may decide where one of the searches ends
 
 
+def test_both_engines_refit_orthogonal_columns_of_many_non_zeros_alike():
+    rng, apart = np.random.default_rng(11), []
+    for kind in ("plain", "spiked", "clustered", "low rank"):
+        d = int(rng.integers(20, 32))
+        k = (8,) * 7
+        compiled, plain = both(covariance(rng, d, kind), k, True)
+        assert is_feasible(compiled, k, True)
+        apart.append(abs(compiled.variance / plain.variance - 1.0))
+    assert sorted(apart)[-2] < 1e-9
+
+
 @pytest.mark.parametrize("orthogonal", [True, False])
 @pytest.mark.parametrize(
     ("d", "k"),

@@ -204,7 +204,8 @@ class Beside:
         x = x / np.maximum(np.sqrt(np.einsum("mk,mk->m", x, x)), 1e-300)[:, None]
         image = (blocks @ x[:, :, None])[:, :, 0]
         scaled = x if metric is None else (metric @ x[:, :, None])[:, :, 0]
-        gains = np.einsum("mk,mk->m", x, image) / np.maximum(np.einsum("mk,mk->m", x, scaled), 1e-300)
+        # x that is nearly held is not sure below; its gain must not overflow
+        gains = np.einsum("mk,mk->m", x, image) / np.maximum(np.einsum("mk,mk->m", x, scaled), _HELD)
         error = image - gains[:, None] * scaled
         sure = np.einsum("mk,mk->m", error, error) <= np.square(_CONVERGED * gains)
         sure &= gains > _WITHIN * self.size

@@ -172,13 +172,23 @@ def _overlap(w: Array) -> NDArray[np.bool_]:
 
 
 def _joint(s: Array, points: Points, supports: list[Index], near: Array) -> Points:
-    """Orthogonal columns refitted together, from those nearest to some others where there are any."""
+    """Orthogonal columns refitted together from those nearest to some others.
+
+    Where the way to these is long, sparse Newton steps go it. Where there are none, the refit begins from the points.
+    """
     shares = linked(supports, len(s))
-    start, feasible = nearest(np.where(shares[:, None, :], near, points.w), supports)
-    start = np.where(feasible[:, None, None], start, points.w)
-    after = Points(*refitted(s, start, supports, _STEPS))
-    better = after.variances > points.variances
-    return Points(np.where(better[:, None, None], after.w, points.w), np.maximum(after.variances, points.variances))
+    w, feasible = nearest(np.where(shares[:, None, :], near, points.w), supports)
+    w, variances = np.where(feasible[:, None, None], w, points.w), np.full(len(w), -np.inf)
+    far = np.flatnonzero(~feasible)
+    if len(far):
+        found = _approached(s, near[far], [support[far] for support in supports])
+        variances[far] = found.variances
+        there = np.isfinite(found.variances)
+        w[far[there]] = found.w[there]
+    left = np.flatnonzero(~np.isfinite(variances))
+    w[left], variances[left] = refitted(s, w[left], [support[left] for support in supports], _STEPS)
+    better = variances > points.variances
+    return Points(np.where(better[:, None, None], w, points.w), np.maximum(variances, points.variances))
 
 
 def _in_turn(s: Array, points: Points, supports: list[Index]) -> Points:
@@ -190,7 +200,22 @@ def _in_turn(s: Array, points: Points, supports: list[Index]) -> Points:
 
 
 def _one_by_one(s: Array, near: Array, supports: list[Index]) -> Points:
-    """Orthogonal columns with many non-zeros in all: there, sparse Newton steps of each point are faster."""
+    """Orthogonal columns with many non-zeros in all: there, sparse Newton steps of each point are faster.
+
+    Where there are no such columns near others, each is fitted beside those before it.
+    """
+    points = _approached(s, near, supports)
+    none = np.flatnonzero(~np.isfinite(points.variances))
+    if len(none):
+        beside = in_order(s, [support[none] for support in supports], orthogonal=True)
+        there = np.isfinite(beside.variances)
+        k = tuple(support.shape[1] for support in supports)
+        points.w[none[there]], points.variances[none[there]] = together(s, beside.at(there), k)
+    return points
+
+
+def _approached(s: Array, near: Array, supports: list[Index]) -> Points:
+    """Orthogonal columns near others, refitted roughly by sparse Newton steps; minus infinity if there are none."""
     cut = np.zeros_like(near)
     at = np.arange(len(near))[:, None]
     for j, support in enumerate(supports):

@@ -147,7 +147,9 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
 
 
 def _newton(s: Array, w: Array) -> list[Array]:
-    """Newton steps of some lengths on ``tr((w' w)^-1 w' S w)`` over the non-zeros of w; none if w is dependent.
+    """Newton steps of some lengths on ``tr((w' w)^-1 w' S w)`` over the non-zeros of w.
+
+    There are none if w is dependent, or if its span contains all of S on its features: nothing is curved then.
 
     Where the Hessian is indefinite, the slope is divided by absolute curvatures, and the step leaves a saddle point.
 
@@ -168,6 +170,8 @@ def _newton(s: Array, w: Array) -> list[Array]:
     x, y = dual[a][:, i], slope[a][:, i]
     hessian = curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * (dual.T @ image)[i][:, i] - x * y.T - y * x.T
     size = float(np.abs(hessian.diagonal()).max())
+    if size == 0.0:
+        return []
     entries = w[a, i]
     hessian -= size * (np.outer(entries, entries) * (i[:, None] == i))  # the length of a column does not count
     hessian.flat[:: len(a) + 1] -= _RIDGE * size  # nor does what leaves the span as it is

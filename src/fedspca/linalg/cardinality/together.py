@@ -141,6 +141,7 @@ def _step(blocks: Array, w: Array, frame: _Frame) -> Array:
     multiplier = (inverse @ (jacobian @ gradient[:, :, None]))[:, :, 0]
     n, r = gradient.shape[1], w.shape[2]
     tangent = np.eye(n) - jacobian.transpose(0, 2, 1) @ inverse @ jacobian
+    tangent = tangent @ tangent  # twice: the ridge leaves 1e-6 of the normal space
     tangent *= frame.moving[:, :, None] * frame.moving[:, None, :]
     lagrange = np.zeros((len(w), r, r))
     p, q = frame.pairs

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 _FEW, _SOME, _MANY = 5, 8, 20  # with more components, each of them costs more, and the search repeats less
+_SPARSE = 100  # with at most this many non-zeros in all, `_SOME` components are searched as thoroughly as few
 _PAIRS = 4  # with fewer components, searching two of them again gained on 1 of 225 problems, by 8e-6
 _AT_ONCE = 8  # with more columns of a single solution, few calls for all of them cost less than the calls for each
 _LARGE = 1000  # with more features than this, a pass over S takes most of the time
@@ -121,6 +122,7 @@ class Tuning:
         plain = cls()
         eigenproblem = max(1.0, (k / 16.0) ** 3)  # in units of a small one
         fewer = max(1.0, (r - 1) / 2.0)
+        few = r <= _FEW or (r <= _SOME and r * k <= _SPARSE)
         most_climbs = plain.climbs if r > 1 else 6 * plain.climbs  # for one component there is no other work
         made = replace(
             plain,
@@ -128,15 +130,15 @@ class Tuning:
             climbs=max(1, int(most_climbs / max(1.0, eigenproblem / 8.0, fewer / 2.0))),
             swaps=max(2, int(plain.swaps / eigenproblem)),
             steps=max(4, int(plain.steps / max(1.0, eigenproblem / 8.0))),
-            beam=plain.beam if r <= _FEW else max(2, int(plain.beam / fewer)) if r <= _MANY else 1,
-            points=plain.points if r <= _FEW else max(8, int(plain.points / fewer)) if r <= _MANY else 1,
+            beam=plain.beam if few else max(2, int(plain.beam / fewer)) if r <= _MANY else 1,
+            points=plain.points if few else max(8, int(plain.points / fewer)) if r <= _MANY else 1,
             starts=plain.starts if r <= _SOME else plain.starts // 4,
             branches=plain.branches if r <= _FEW else 1,
             pool=max(8, int(plain.pool / max(1.0, eigenproblem / 4.0, fewer))) if r <= _SOME else 0,
             sweeps=max(3, int(plain.sweeps / max(1.0, fewer / 2.0))) if r <= _MANY else 4,
             finalists=max(3, int(plain.finalists / fewer)) if r <= _MANY else 1,
             pairs=plain.pairs if _PAIRS <= r <= _FEW and k <= 64 else 0,
-            handovers=r <= _FEW and k <= 64,
+            handovers=few and k <= 64,
             rotations=plain.rotations if r <= 3 else 30 if r <= _FEW else 0,
         )
         return made if d <= _LARGE or r == 1 else made.lighter()

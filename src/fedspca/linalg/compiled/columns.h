@@ -1,7 +1,7 @@
 /* The search for sparse columns of a known S: what its files share. Twins of the modules of `linalg/cardinality`:
    columns_select.c of selection.py, columns_beside.c of beside.py, columns_one.c of column.py, columns_together.c of
    together.py, columns_points.c of points.py, columns_moves.c of moves.py, columns_joint.c of joint.py,
-   columns_free.c of a part of polish.py.
+   columns_free.c and columns_refit.c of parts of polish.py.
 
    A point is r columns of d entries, one after the other: the transpose of numpy's loadings. */
 #ifndef FEDSPCA_COLUMNS_H
@@ -10,7 +10,7 @@
 #include "small.h"
 
 #define TIE 1e-9   /* as in selection.py */
-#define TOGETHER 48 /* as in points.py: with more non-zeros in all, each group of columns is refitted by itself */
+#define TOGETHER 48 /* as in points.py: with more non-zeros in all, sparse Newton steps are faster */
 #define MOST_COLUMNS 64
 #define MOST_SWAPS 64
 #define GAIN 1e-8  /* as in points.py */
@@ -69,6 +69,8 @@ typedef struct {
     const double *s;
     const index_t *k;
     int orthogonal, refits; /* whether columns are refitted together */
+    int failed;             /* whether memory was missing */
+    const void *lapack;     /* see factors.h */
     double size; /* the largest variance of a feature */
     const double *given;
     double *lengths; /* of the rows of S */
@@ -76,7 +78,7 @@ typedef struct {
     Frame frame;
     /* working memory of single functions */
     double *block, *power, *other, *values, *work, *inside, *span, *metric, *unit, *inner, *image, *trial_x, *best_x,
-        *top, *bounds, *left, *gram, *turn, *scores, *promised, *step, *stepped, *joined, *moved, *product;
+        *top, *bounds, *left, *gram, *turn, *scores, *promised, *step, *stepped, *joined, *moved, *product, *start, *end;
     index_t *support, *trials, *order, *space, *moving, *features, *owners, *named, *lists, *pool;
     uint64_t *table;
     Swap *swaps;
@@ -135,7 +137,11 @@ int lowest(Search *search, index_t k, index_t *support, double *x);
 
 /* columns_together.c */
 double refitted(Search *search, double *w, const index_t *const *supports, index_t steps);
-int nearest(Search *search, const double *near, const index_t *const *supports, int patience, double *w);
+int nearest(Search *search, const double *near, const index_t *const *supports, double *w);
+
+/* columns_refit.c */
+double refitted_sparsely(Search *search, const double *near, const index_t *const *supports, int retracted, int rough,
+                         double *w);
 
 /* columns_free.c */
 double free_step(Search *search, double *w, double variance);

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.tuning import Tuning, at_once
+from fedspca.linalg.compiled.factors import lapack
 from fedspca.linalg.compiled.library import checked, library
 
 Array = NDArray[np.float64]
@@ -16,8 +17,11 @@ _COLUMNS = 64  # the most columns; C keeps lists of them on its stack
 _MANY = 240  # non-zeros in all: with more, products of large matrices take most of the time, and BLAS is faster
 _FIRST, _SWEEPS, _MOVES, _SINGLE = 1, 2, 4, 8  # stages of a search
 _INT, _DOUBLE, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
-_SEARCH = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _DOUBLE, _INT, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS)
-
+_SEARCH = (
+    *(_ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS, _INT),  # LAPACK, d, r, S, k, orthogonal
+    *(_ADDRESS, _DOUBLE, _INT, _ADDRESS),  # effort, dense starts
+    *(_INT, _INT, _ADDRESS, _ADDRESS),  # stages, points
+)
 _LOWEST = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
 
 
@@ -114,7 +118,8 @@ class _Search:
         arrays = self.s, self.k, self.numbers, self.given, self.w, self.variances
         s, k, numbers, given, w, variances = (array.ctypes.data for array in arrays)
         d, r, n_given = len(self.s), len(self.k), len(self.given)
-        status = search(d, r, s, k, self.orthogonal, numbers, self.near, n_given, given, stages, self.n, w, variances)
+        effort = numbers, self.near
+        status = search(lapack(), d, r, s, k, self.orthogonal, *effort, n_given, given, stages, self.n, w, variances)
         self.n = checked(status)
         return self.n
 

@@ -103,7 +103,8 @@ static void lay_out(Memory *memory, Search *search, const Effort *effort) {
     double **features[] = {&search->lengths, &search->image, &search->top,
                            &search->bounds,  &search->left,  &search->scores};
     for (size_t i = 0; i < sizeof features / sizeof *features; i++) *features[i] = take_doubles(memory, d);
-    double **loadings[] = {&search->step, &search->stepped, &search->joined, &search->moved};
+    double **loadings[] = {&search->step, &search->stepped, &search->joined, &search->moved, &search->start,
+                           &search->end};
     for (size_t i = 0; i < sizeof loadings / sizeof *loadings; i++) *loadings[i] = take_doubles(memory, r * d);
     search->product = take_doubles(memory, r * r);
     search->promised = take_doubles(memory, larger_of(trials, search->n_given * r + effort->beam));
@@ -336,11 +337,11 @@ static void *prepare(Search *search, const Effort *effort) {
 /* Stages of a search: SINGLE finds one column, if there is one; FIRST finds finalists, SWEEPS sweeps them and keeps
    the best, MOVES moves features between its columns. Points go in (without FIRST) and out through w (r x d each) and
    `variances`. Returns how many there are; 0 where numpy has to search; -1 without memory. */
-EXPORT int64_t fedspca_columns(int64_t d, int64_t r, const double *s, const int64_t *k, int64_t orthogonal,
-                               const int64_t *numbers, double near, int64_t n_given, const double *given,
+EXPORT int64_t fedspca_columns(const void *lapack, int64_t d, int64_t r, const double *s, const int64_t *k,
+                               int64_t orthogonal, const int64_t *numbers, double near, int64_t n_given, const double *given,
                                int64_t stages, int64_t n_points, double *w, double *variances) {
     Search search = {.d = d, .r = r, .s = s, .k = k, .orthogonal = orthogonal != 0, .refits = 1,
-                     .n_given = n_given, .given = given};
+                     .lapack = lapack, .n_given = n_given, .given = given};
     Effort effort = effort_of(numbers, near);
     void *memory = prepare(&search, &effort);
     if (!memory) return -1;
@@ -356,7 +357,7 @@ EXPORT int64_t fedspca_columns(int64_t d, int64_t r, const double *s, const int6
     memcpy(w, search.first.w, (size_t)(n_points * r * d) * sizeof *w);
     memcpy(variances, search.first.variances, (size_t)n_points * sizeof *variances);
     free(memory);
-    return n_points;
+    return search.failed ? -1 : n_points;
 }
 
 /* The lowest index selected among equal features, in every column of w (r x d), one after the other. Returns whether a

@@ -4,7 +4,7 @@
 
 #include "columns.h"
 
-enum { PATIENCE = 2, ROUGH = 3, STEPS = 2, SWEEPS = 3, POLISHING = 6, TURNS = 6, ROUNDS = 4 };
+enum { STEPS = 2, SWEEPS = 3, POLISHING = 6, TURNS = 6, ROUNDS = 4 };
 #define LITTLE 1e-6 /* share of the variance: a round that gains less is the last */
 
 static size_t bytes_of(const Search *search) { return (size_t)(search->r * search->d) * sizeof(double); }
@@ -180,39 +180,31 @@ static double in_turn(Search *search, double *w, double variance, const index_t 
     return variance;
 }
 
-/* Orthogonal columns refitted together, from those nearest to some others where there are any. */
-static double joint(Search *search, const double *near, double *w, double variance, const index_t *const *supports) {
-    double *start = search->joined;
-    memcpy(start, w, bytes_of(search));
-    nearest(search, near, supports, 0, start);
-    double after = refitted(search, start, supports, STEPS);
-    if (!(after > variance)) return variance;
-    memcpy(w, start, bytes_of(search));
-    return after;
-}
-
-/* Orthogonal columns with many non-zeros in all: those near others, refitted. Minus infinity if there are none. */
-static double one_by_one(Search *search, const double *near, const index_t *const *supports, double *w) {
-    stand_beside(search, 0, 0, 1);
-    for (index_t j = 0; j < search->r; j++) {
-        refit(search, search->k[j], supports[j], -INFINITY, search->best_x);
-        put(search, w, j, search->k[j], supports[j], search->best_x);
-    }
-    return nearest(search, near, supports, PATIENCE, w) ? refitted(search, w, supports, ROUGH) : -INFINITY;
-}
-
 static int many(const Search *search) {
     index_t all = 0;
     for (index_t j = 0; j < search->r; j++) all += search->k[j];
     return all > TOGETHER;
 }
 
+/* Orthogonal columns refitted together from those nearest to some others. Where the way to these is long, sparse Newton
+   steps go it; where there are none, the refit begins from w. */
+static double joint(Search *search, const double *near, double *w, double variance, const index_t *const *supports) {
+    double *start = search->joined, after = -INFINITY;
+    memcpy(start, w, bytes_of(search));
+    if (many(search)) after = refitted_sparsely(search, w, supports, 0, 1, start);
+    else if (!nearest(search, near, supports, start)) after = refitted_sparsely(search, near, supports, 1, 1, start);
+    if (!isfinite(after)) after = refitted(search, start, supports, STEPS);
+    if (!(after > variance)) return variance;
+    memcpy(w, start, bytes_of(search));
+    return after;
+}
+
 /* The best loadings on the supports of others, cut off at k, in w; returns their variance. */
 double fitted(Search *search, const double *near, int orthogonal, double *w) {
     const index_t *supports[MOST_COLUMNS];
     supports_of(search, near, search->named, supports);
-    if (orthogonal && many(search)) { /* numpy drops the point where there are no columns near; here others are tried */
-        double approached = one_by_one(search, near, supports, w);
+    if (orthogonal && many(search)) {
+        double approached = refitted_sparsely(search, near, supports, 1, 1, w);
         if (isfinite(approached)) return approached;
     }
     double variance = in_order(search, supports, orthogonal, w);
@@ -258,7 +250,8 @@ static void together(Search *search, double *w, double *variance) {
     supports_of(search, w, search->named, supports);
     double *trial = search->joined, after;
     memcpy(trial, w, bytes_of(search));
-    after = refitted(search, trial, supports, many(search) ? ROUGH : STEPS);
+    if (many(search)) after = refitted_sparsely(search, w, supports, 0, 1, trial);
+    else after = refitted(search, trial, supports, STEPS);
     if (!(after > *variance)) return;
     memcpy(w, trial, bytes_of(search));
     *variance = after;
@@ -361,7 +354,8 @@ double polished(Search *search, double *w, double variance) {
     supports_of(search, w, search->named, supports);
     memcpy(trial, w, bytes_of(search));
     if (!overlap(search, w)) return variance; /* each is the best on its support already */
-    if (search->orthogonal) after = refitted(search, trial, supports, POLISHING);
+    if (search->orthogonal && many(search)) after = refitted_sparsely(search, w, supports, 0, 0, trial);
+    else if (search->orthogonal) after = refitted(search, trial, supports, POLISHING);
     else after = polished_freely(search, trial, variance, supports);
     if (!(after > variance)) return variance;
     memcpy(w, trial, bytes_of(search));

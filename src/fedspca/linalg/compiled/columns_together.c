@@ -8,7 +8,6 @@
 
 #define RADIUS 0.7 /* these are the constants of together.py */
 #define RIDGE 1e-9
-#define LEAST_RIDGE 1e-14 /* that of sparse_stiefel.py */
 #define VACUOUS 1e-14
 #define FLAT 1e-3
 #define ORTHONORMAL 1e-13
@@ -45,33 +44,20 @@ static int share_a_feature(index_t m, const index_t *a, index_t n, const index_t
     return 0;
 }
 
-/* Number the groups of columns that share features, directly or through others; -1 for a column that shares none. With
-   few entries in all, all of these are one group, as in together.py; with more, each is refitted by itself. */
-static index_t number_groups(Search *search, const index_t *const *supports, index_t *group) {
-    index_t r = search->r, n = 0, entries = 0;
-    const index_t *k = search->k;
-    for (index_t j = 0; j < r; j++) group[j] = -1;
-    for (index_t i = 0; i < r; i++)
-        for (index_t j = 0; j < i; j++) {
-            if (!share_a_feature(k[i], supports[i], k[j], supports[j])) continue;
-            index_t from = group[i], to = group[j] >= 0 ? group[j] : from >= 0 ? from : n++;
-            for (index_t o = 0; o < r; o++)
-                if (o == i || o == j || (from >= 0 && group[o] == from)) group[o] = to;
-        }
-    for (index_t j = 0; j < r; j++) entries += k[j];
-    if (entries > TOGETHER) return n;
-    for (index_t j = 0; j < r; j++)
-        if (group[j] >= 0) group[j] = 0;
-    return 1;
+/* Whether a column shares a feature with another. */
+static int linked(const Search *search, const index_t *const *supports, index_t j) {
+    for (index_t i = 0; i < search->r; i++)
+        if (i != j && share_a_feature(search->k[i], supports[i], search->k[j], supports[j])) return 1;
+    return 0;
 }
 
-/* The columns of a group, their entries one after the other, and the pairs of columns that share features. */
-static void frame_on(Search *search, const index_t *const *supports, const index_t *group, index_t number) {
+/* The columns that share features, their entries one after the other, and the pairs of columns that do. */
+static void frame_on(Search *search, const index_t *const *supports) {
     Frame *frame = &search->frame;
     const index_t *k = search->k;
     frame->n = frame->c = frame->p = 0;
     for (index_t j = 0; j < search->r; j++) {
-        if (group[j] != number) continue;
+        if (!linked(search, supports, j)) continue;
         frame->start[frame->c] = frame->n;
         frame->column[frame->c++] = j;
         for (index_t i = 0; i < k[j]; i++) frame->features[frame->n++] = supports[j][i];
@@ -182,7 +168,7 @@ static double dot_on_column(const Frame *frame, index_t q, const double *a, cons
 }
 
 /* The factor of J J', with a one on the diagonal for a constraint without a gradient. */
-static int factorised(Frame *frame, double ridge) {
+static int factorised(Frame *frame) {
     index_t n = frame->n, m = frame->p;
     double *normal = frame->normal, most = 0.0;
     for (index_t i = 0; i < m; i++)
@@ -197,24 +183,22 @@ static int factorised(Frame *frame, double ridge) {
         if (normal[i * m + i] > most) most = normal[i * m + i];
     for (index_t i = 0; i < m; i++) {
         double *own = normal + i * m + i;
-        *own += (*own <= VACUOUS * most ? most : ridge * most) + 1e-300;
+        *own += (*own <= VACUOUS * most ? most : RIDGE * most) + 1e-300;
     }
     return factor(m, normal);
 }
 
-/* The nearest orthonormal loadings by least-norm corrections, in place; returns whether there are any near. So many
-   corrections in a row as `patience` says may fail to halve the error: none in together.py, 2 in sparse_stiefel.py. */
-static int retracted(Frame *frame, double *x, int patience) {
+/* The nearest orthonormal loadings by least-norm corrections, in place; returns whether there are any near: every
+   correction must halve the error. */
+static int retracted(Frame *frame, double *x) {
     double before = INFINITY;
-    int stuck = 0;
-    for (int step = 0; step < (patience ? 2 : 1) * RETRACTIONS; step++) {
+    for (int step = 0; step < RETRACTIONS; step++) {
         double size = errors(frame, x);
         if (size <= ORTHONORMAL) return 1;
-        stuck = size <= 0.5 * before ? 0 : stuck + 1;
-        if (stuck > patience || !(size <= 1e3)) return 0;
+        if (!(size <= 0.5 * before)) return 0;
         before = size;
         constraints(frame, x);
-        if (factorised(frame, patience ? LEAST_RIDGE : RIDGE)) return 0;
+        if (factorised(frame)) return 0;
         solve(frame->p, frame->normal, frame->error);
         for (index_t c = 0; c < frame->p; c++)
             add_scaled(frame->n, -frame->error[c], frame->jacobian + c * frame->n, x);
@@ -315,7 +299,7 @@ static int newton_step(Search *search, const double *x) {
     Frame *frame = &search->frame;
     index_t n = frame->n;
     constraints(frame, x);
-    if (factorised(frame, RIDGE)) return 0;
+    if (factorised(frame)) return 0;
     image_of(frame, x, frame->gradient);
     for (index_t e = 0; e < n; e++) frame->gradient[e] *= 2.0;
     for (index_t c = 0; c < frame->p; c++) frame->multiplier[c] = dot(n, frame->jacobian + c * n, frame->gradient);
@@ -349,7 +333,7 @@ static double climb(Search *search, double *w, double value, index_t steps) {
         if (!newton_step(search, frame->x) || !(frame->promise > 0.2 * RISE * value)) break;
         for (int length = 0; length < LENGTHS && !gained; length++) {
             for (index_t e = 0; e < frame->n; e++) frame->trial[e] = frame->x[e] + lengths[length] * frame->step[e];
-            if (!retracted(frame, frame->trial, 0)) continue;
+            if (!retracted(frame, frame->trial)) continue;
             double after = apart + variance_of(frame, frame->trial);
             if (!(after > value * (1.0 + RISE))) continue;
             gained = 1;
@@ -364,37 +348,23 @@ static double climb(Search *search, double *w, double value, index_t steps) {
 
 /* Argmax of tr(w' S w) over orthonormal w on given supports, from orthonormal w in place; returns the variance. */
 double refitted(Search *search, double *w, const index_t *const *supports, index_t steps) {
-    index_t group[MOST_COLUMNS], n = number_groups(search, supports, group);
     double value = variance_in_all(search, w, supports);
-    for (index_t number = 0; number < n; number++) {
-        frame_on(search, supports, group, number);
-        if (search->frame.n) value = climb(search, w, value, steps);
-    }
-    return value;
+    frame_on(search, supports);
+    return search->frame.n ? climb(search, w, value, steps) : value;
 }
 
-/* The columns of the frame near those of others, orthonormal, written over w; returns whether there are any. */
-static int approach(Search *search, const double *near, int patience, double *w) {
+/* Orthonormal loadings on given supports near others, written over orthonormal w where there are any. Columns that
+   share no feature stay. Returns whether there are some. */
+int nearest(Search *search, const double *near, const index_t *const *supports, double *w) {
     Frame *frame = &search->frame;
+    frame_on(search, supports);
     flat(search, near, frame->x);
     for (index_t q = 0; q < frame->c; q++) {
         index_t start = frame->start[q], k = frame->start[q + 1] - start;
         double *x = frame->x + start, size = sqrt(dot(k, x, x));
         for (index_t i = 0; i < k; i++) x[i] /= size > 1e-300 ? size : 1e-300;
     }
-    if (!retracted(frame, frame->x, patience)) return 0;
+    if (!retracted(frame, frame->x)) return 0;
     scatter(search, frame->x, w);
     return 1;
-}
-
-/* Orthonormal loadings on given supports near others, written over orthonormal w where there are any. Columns that
-   share no feature stay. Returns whether there are some for all others. */
-int nearest(Search *search, const double *near, const index_t *const *supports, int patience, double *w) {
-    index_t group[MOST_COLUMNS], n = number_groups(search, supports, group);
-    int all = 1;
-    for (index_t number = 0; number < n; number++) {
-        frame_on(search, supports, group, number);
-        if (search->frame.n) all &= approach(search, near, patience, w);
-    }
-    return all;
 }
