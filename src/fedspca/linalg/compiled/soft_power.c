@@ -12,6 +12,7 @@
 #define ORIGIN 1e-300
 #define LARGEST 34 /* the last of the sizes */
 #define SPARSE 4 /* BLAS is faster than sums of rows if more than one in so many entries are not zero */
+#define BLOCK 128 /* columns that BLAS multiplies at once: what they and their images take stays in the cache */
 
 static const index_t SIZES[] = {2, 3, 5, 8, 13, 21, LARGEST};
 static const index_t CROWDED[] = {2, 6, 14}, CROWD[] = {40, 16, 6};
@@ -31,7 +32,7 @@ typedef struct {
     double *inner;        /* (m, beside, beside): their inner products with the others */
     double *off, *to, *seen, *overlap, *entries;
     ranked_t *order;
-    index_t *chosen, *at;
+    index_t *chosen, *at, *aside;
 } power_t;
 
 /* The sum of some rows of a matrix, each times a number; four at once. */
@@ -52,6 +53,14 @@ static void sum_rows(index_t length, const double *matrix, index_t count, const 
     }
 }
 
+/* The products of the rows that were put aside. */
+static void dense_rows(const power_t *p, index_t count, index_t length, const double *matrix, double *out) {
+    if (!count) return;
+    product(p->lapack, 'N', 'N', count, length, p->d, p->off, p->d, matrix, length, p->to, length);
+    for (index_t i = 0; i < count; i++)
+        memcpy(out + p->aside[i] * length, p->to + i * length, (size_t)length * sizeof(double));
+}
+
 /* out = x times a matrix with d rows. Of sparse rows of x only the non-zeros are multiplied. */
 static void times(const power_t *p, index_t n, const double *x, index_t length, const double *matrix, double *out) {
     index_t d = p->d, full = 0;
@@ -64,15 +73,16 @@ static void times(const power_t *p, index_t n, const double *x, index_t length, 
         }
         if (SPARSE * count <= d) {
             sum_rows(length, matrix, count, p->at, p->entries, out + i * length);
-        } else {
-            memcpy(p->off + full * d, x + i * d, (size_t)d * sizeof(double));
-            p->chosen[full++] = i;
+            continue;
+        }
+        memcpy(p->off + full * d, x + i * d, (size_t)d * sizeof(double));
+        p->aside[full++] = i;
+        if (full == BLOCK) {
+            dense_rows(p, full, length, matrix, out);
+            full = 0;
         }
     }
-    if (!full) return;
-    product(p->lapack, 'N', 'N', full, length, d, p->off, d, matrix, length, p->to, length);
-    for (index_t i = 0; i < full; i++)
-        memcpy(out + p->chosen[i] * length, p->to + i * length, (size_t)length * sizeof(double));
+    dense_rows(p, full, length, matrix, out);
 }
 
 /* Q x of n columns. */
@@ -312,22 +322,22 @@ EXPORT int64_t fedspca_soft_power(const Lapack *lapack, const quadratic_t *q, in
                                   const double *starts, int64_t steps, double *x, double *values) {
     index_t d = q->d, count = n + e, all = m * count, longest = q->m > d ? q->m : d;
     index_t seen = q->dense ? 0 : (count > beside ? count : beside) * m * q->m, overlap = (count + 2) * beside;
-    index_t entries = all * (3 * d + longest) + seen + overlap + d + m * beside * (d + beside);
+    index_t entries = 2 * all * d + BLOCK * (d + longest) + seen + overlap + d + m * beside * (d + beside);
     double *memory = malloc((size_t)entries * sizeof(double));
     ranked_t *order = malloc((size_t)(2 * count > d ? 2 * count : d) * sizeof(*order));
-    index_t *chosen = malloc((size_t)(all + d) * sizeof(*chosen));
+    index_t *chosen = malloc((size_t)(all + d + BLOCK) * sizeof(*chosen));
     if (memory == NULL || order == NULL || chosen == NULL) {
         free(memory);
         free(order);
         free(chosen);
         return -1;
     }
-    double *image = memory, *spare = image + all * d, *off = spare + all * d, *to = off + all * d;
-    double *thin = to + all * longest, *across = thin + seen + overlap + d, *inner = across + m * beside * d;
+    double *image = memory, *spare = image + all * d, *off = spare + all * d, *to = off + BLOCK * d;
+    double *thin = to + BLOCK * longest, *across = thin + seen + overlap + d, *inner = across + m * beside * d;
     power_t p = {.lapack = lapack, .q = q, .d = d, .m = m, .beside = beside, .others = others, .lam = lam,
                  .across = across, .inner = inner, .off = off, .to = to, .seen = thin,
                  .overlap = thin + seen, .entries = thin + seen + overlap, .order = order, .chosen = chosen,
-                 .at = chosen + all};
+                 .at = chosen + all, .aside = chosen + all + d};
     images(lapack, q, m * beside, others, across, p.seen);
     for (index_t k = 0; k < m; k++)
         product(lapack, 'N', 'T', beside, beside, d, across + k * beside * d, d, others + k * beside * d, d,
