@@ -53,6 +53,16 @@ static void sum_rows(index_t length, const double *matrix, index_t count, const 
     }
 }
 
+/* The non-zeros of a column, and where they are. */
+static void gather(const power_t *p, const double *column) {
+    index_t count = 0;
+    for (index_t t = 0; t < p->d; t++) {
+        p->at[count] = t;
+        p->entries[count] = column[t];
+        count += column[t] != 0.0;
+    }
+}
+
 /* The products of the rows that were put aside. */
 static void dense_rows(const power_t *p, index_t count, index_t length, const double *matrix, double *out) {
     if (!count) return;
@@ -66,12 +76,9 @@ static void times(const power_t *p, index_t n, const double *x, index_t length, 
     index_t d = p->d, full = 0;
     for (index_t i = 0; i < n; i++) {
         index_t count = 0;
-        for (index_t t = 0; t < d; t++) {
-            p->at[count] = t;
-            p->entries[count] = x[i * d + t];
-            count += x[i * d + t] != 0.0;
-        }
+        for (index_t t = 0; t < d; t++) count += x[i * d + t] != 0.0;
         if (SPARSE * count <= d) {
+            gather(p, x + i * d);
             sum_rows(length, matrix, count, p->at, p->entries, out + i * length);
             continue;
         }
