@@ -133,7 +133,7 @@ class PenalisedTuning:
         With at most this many components, few starts are solved: rough objectives rank them well.
     middle : int
         Beyond ``few`` components, up to this many, there is one path: further ones never led to a better point there,
-        on 200 problems. With more components they do.
+        on 186 problems. With more components they do.
     solved : int
         Best starts that are solved to ``rough``; four times as many beyond ``few`` components.
     near : float
