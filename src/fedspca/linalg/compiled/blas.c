@@ -5,6 +5,8 @@
 
 /* Below this many multiplications a call takes longer than a plain loop. */
 #define SMALL_PRODUCT 700
+/* With so few terms a product only reads and writes: a plain loop is as fast. */
+#define THIN_PRODUCT 4
 /* Beyond this size LAPACK's divide and conquer is faster. */
 #define SMALL_EIGEN 12
 
@@ -54,6 +56,20 @@ void product(const Lapack *lapack, char ta, char tb, index_t m, index_t n, index
     double one = 1.0, zero = 0.0;
     lapack->dgemm(&tb, &ta, &rows, &columns, &terms, &one, (double *)b, &first, (double *)a, &second, &zero, c,
                   &last);
+}
+
+void take_off(const Lapack *lapack, index_t m, index_t n, index_t k, const double *a, const double *b, double *c) {
+    if (k <= THIN_PRODUCT) {
+        for (index_t i = 0; i < m; i++)
+            for (index_t t = 0; t < k; t++) {
+                double factor = a[i * k + t];
+                for (index_t j = 0; j < n; j++) c[i * n + j] -= factor * b[t * n + j];
+            }
+        return;
+    }
+    int rows = (int)n, columns = (int)m, terms = (int)k;
+    double minus = -1.0, one = 1.0;
+    lapack->dgemm("N", "N", &rows, &columns, &terms, &minus, (double *)b, &rows, (double *)a, &terms, &one, c, &rows);
 }
 
 void images(const Lapack *lapack, const quadratic_t *q, index_t n, const double *x, double *out, double *seen) {

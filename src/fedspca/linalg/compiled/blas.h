@@ -22,6 +22,9 @@ void product(const Lapack *lapack, char ta, char tb, index_t m, index_t n, index
 void small_product(char ta, char tb, index_t m, index_t n, index_t k, const double *a, index_t lda, const double *b,
                    index_t ldb, double *c, index_t ldc);
 
+/* c -= a b, where a is m x k, and b is k x n. */
+void take_off(const Lapack *lapack, index_t m, index_t n, index_t k, const double *a, const double *b, double *c);
+
 /* out = the products with the matrix of n vectors, the rows of x; `seen` has n * m entries, unless it is dense. */
 void images(const Lapack *lapack, const quadratic_t *q, index_t n, const double *x, double *out, double *seen);
 

@@ -11,6 +11,8 @@
 #define TIED (1.0 - 1e-9)
 #define ORIGIN 1e-300
 #define LARGEST 34 /* the last of the sizes */
+#define SPARSE 4 /* BLAS is faster than sums of rows if more than one in so many entries are not zero */
+#define BLOCK 128 /* columns that BLAS multiplies at once: what they and their images take stays in the cache */
 
 static const index_t SIZES[] = {2, 3, 5, 8, 13, 21, LARGEST};
 static const index_t CROWDED[] = {2, 6, 14}, CROWD[] = {40, 16, 6};
@@ -26,36 +28,95 @@ typedef struct {
     index_t d, m, beside; /* how many columns each problem's column must be orthogonal to */
     const double *others; /* (m, beside, d) */
     const double *lam;    /* of each problem */
-    double *off, *seen, *overlap;
+    double *across;       /* (m, beside, d): the images of the others */
+    double *inner;        /* (m, beside, beside): their inner products with the others */
+    double *off, *to, *seen, *overlap, *entries;
     ranked_t *order;
-    index_t *chosen;
+    index_t *chosen, *at, *aside;
 } power_t;
 
-/* x without its part along the columns beside it. */
-static void project(const power_t *p, index_t n, double *x) {
-    for (index_t k = 0; k < p->m && p->beside; k++) {
-        const double *others = p->others + k * p->beside * p->d;
-        double *mine = x + k * n * p->d;
-        product(p->lapack, 'N', 'T', n, p->beside, p->d, mine, p->d, others, p->d, p->overlap, p->beside);
-        for (index_t i = 0; i < n; i++)
-            for (index_t j = 0; j < p->beside; j++) {
-                double along = p->overlap[i * p->beside + j];
-                const double *other = others + j * p->d;
-                for (index_t t = 0; t < p->d; t++) mine[i * p->d + t] -= along * other[t];
-            }
+/* The sum of some rows of a matrix, each times a number; four at once. */
+static void sum_rows(index_t length, const double *matrix, index_t count, const index_t *at, const double *by,
+                     double *restrict out) {
+    index_t t = 0;
+    memset(out, 0, (size_t)length * sizeof(double));
+    for (; t + 4 <= count; t += 4) {
+        const double *a = matrix + at[t] * length, *b = matrix + at[t + 1] * length;
+        const double *c = matrix + at[t + 2] * length, *e = matrix + at[t + 3] * length;
+        double fa = by[t], fb = by[t + 1], fc = by[t + 2], fe = by[t + 3];
+        for (index_t i = 0; i < length; i++) out[i] += (fa * a[i] + fb * b[i]) + (fc * c[i] + fe * e[i]);
+    }
+    for (; t < count; t++) {
+        const double *a = matrix + at[t] * length;
+        double factor = by[t];
+        for (index_t i = 0; i < length; i++) out[i] += factor * a[i];
     }
 }
 
-/* P Q P x of all columns. */
-static void image_of(const power_t *p, index_t n, const double *x, double *image) {
-    const double *from = x;
-    if (p->beside) {
-        memcpy(p->off, x, (size_t)(p->m * n * p->d) * sizeof(double));
-        project(p, n, p->off);
-        from = p->off;
+/* The non-zeros of a column, and where they are. */
+static void gather(const power_t *p, const double *column) {
+    index_t count = 0;
+    for (index_t t = 0; t < p->d; t++) {
+        p->at[count] = t;
+        p->entries[count] = column[t];
+        count += column[t] != 0.0;
     }
-    images(p->lapack, p->q, p->m * n, from, image, p->seen);
-    project(p, n, image);
+}
+
+/* The products of the rows that were put aside. */
+static void dense_rows(const power_t *p, index_t count, index_t length, const double *matrix, double *out) {
+    if (!count) return;
+    product(p->lapack, 'N', 'N', count, length, p->d, p->off, p->d, matrix, length, p->to, length);
+    for (index_t i = 0; i < count; i++)
+        memcpy(out + p->aside[i] * length, p->to + i * length, (size_t)length * sizeof(double));
+}
+
+/* out = x times a matrix with d rows. Of sparse rows of x only the non-zeros are multiplied. */
+static void times(const power_t *p, index_t n, const double *x, index_t length, const double *matrix, double *out) {
+    index_t d = p->d, full = 0;
+    for (index_t i = 0; i < n; i++) {
+        index_t count = 0;
+        for (index_t t = 0; t < d; t++) count += x[i * d + t] != 0.0;
+        if (SPARSE * count <= d) {
+            gather(p, x + i * d);
+            sum_rows(length, matrix, count, p->at, p->entries, out + i * length);
+            continue;
+        }
+        memcpy(p->off + full * d, x + i * d, (size_t)d * sizeof(double));
+        p->aside[full++] = i;
+        if (full == BLOCK) {
+            dense_rows(p, full, length, matrix, out);
+            full = 0;
+        }
+    }
+    dense_rows(p, full, length, matrix, out);
+}
+
+/* Q x of n columns. */
+static void plain_images(const power_t *p, index_t n, const double *x, double *image) {
+    const quadratic_t *q = p->q;
+    if (q->dense) {
+        times(p, n, x, p->d, q->factor, image);
+    } else {
+        times(p, n, x, q->m, q->factor, p->seen);
+        for (index_t i = 0; i < n * q->m && q->signs != NULL; i++) p->seen[i] *= q->signs[i % q->m];
+        product(p->lapack, 'N', 'T', n, p->d, q->m, p->seen, q->m, q->factor, q->m, image, p->d);
+    }
+    for (index_t i = 0; i < n * p->d && q->shift != 0.0; i++) image[i] += q->shift * x[i];
+}
+
+/* P Q P x = P (Q x - Q B (B' x)) of all columns, where B are the columns beside: x itself stays sparse. */
+static void image_of(const power_t *p, index_t n, const double *x, double *image) {
+    index_t d = p->d, beside = p->beside;
+    plain_images(p, p->m * n, x, image);
+    for (index_t k = 0; k < p->m && beside; k++) {
+        const double *others = p->others + k * beside * d;
+        double *mine = image + k * n * d;
+        product(p->lapack, 'N', 'T', n, beside, d, x + k * n * d, d, others, d, p->overlap, beside);
+        take_off(p->lapack, n, d, beside, p->overlap, p->across + k * beside * d, mine);
+        product(p->lapack, 'N', 'T', n, beside, d, mine, d, others, d, p->overlap, beside);
+        take_off(p->lapack, n, d, beside, p->overlap, others, mine);
+    }
 }
 
 static double column_objective(index_t d, double lam, const double *x, const double *image) {
@@ -67,6 +128,12 @@ static double column_objective(index_t d, double lam, const double *x, const dou
 static void objectives(const power_t *p, index_t n, const double *x, const double *image, double *values) {
     for (index_t i = 0; i < p->m * n; i++)
         values[i] = column_objective(p->d, p->lam[i / n], x + i * p->d, image + i * p->d);
+}
+
+static int by_value(const void *a, const void *b) {
+    const ranked_t *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? -1 : 1;
+    return x->at < y->at ? -1 : 1;
 }
 
 /* The largest magnitudes of a column, descending, at most LARGEST of them. */
@@ -81,49 +148,97 @@ static void largest_entries(index_t d, const double *column, double *ranked) {
     }
 }
 
-/* The entries of a column that are among its largest, of length one; a tie is not left to rounding. */
-static void truncated(index_t d, const double *column, double least, double *x) {
-    double square = 0.0;
-    for (index_t i = 0; i < d; i++) {
-        x[i] = fabs(column[i]) >= least ? column[i] : 0.0;
-        square += x[i] * x[i];
+/* A column that grows entry by entry: what its objective consists of, before it is scaled to length one. */
+typedef struct {
+    index_t count;
+    double norm, square, form; /* sums of magnitudes and of squares; x' Q x, if Q is dense */
+    double *along, *slope;     /* B' x and (Q B)' x */
+    double *seen;              /* factor' x, if Q is not dense */
+} grown_t;
+
+static void grow(const power_t *p, grown_t *g, index_t problem, index_t at, double entry) {
+    const quadratic_t *q = p->q;
+    if (q->dense) {
+        const double *row = q->factor + at * p->d;
+        double cross = 0.0;
+        for (index_t t = 0; t < g->count; t++) cross += p->entries[t] * row[p->at[t]];
+        g->form += entry * (entry * row[at] + 2.0 * cross);
+    } else {
+        for (index_t t = 0; t < q->m; t++) g->seen[t] += entry * q->factor[at * q->m + t];
     }
-    double norm = sqrt(square), scale = 1.0 / (norm > ORIGIN ? norm : ORIGIN);
-    for (index_t i = 0; i < d; i++) x[i] *= scale;
+    for (index_t j = 0; j < p->beside; j++) {
+        index_t other = (problem * p->beside + j) * p->d + at;
+        g->along[j] += entry * p->others[other];
+        g->slope[j] += entry * p->across[other];
+    }
+    p->at[g->count] = at;
+    p->entries[g->count++] = entry;
+    g->norm += fabs(entry);
+    g->square += entry * entry;
 }
 
-/* For each feature the best of its column of P Q P, truncated to several sizes, and its image. The working memory has
-   (3 d + LARGEST + 1) entries for every column. */
-static void clusters(const power_t *p, index_t n, const int64_t *features, double *best, double *image, double *work) {
+/* x' P Q P x */
+static double captured(const power_t *p, const grown_t *g, index_t problem) {
+    double sum = g->form + p->q->shift * g->square;
+    for (index_t t = 0; t < p->q->m && !p->q->dense; t++)
+        sum += g->seen[t] * g->seen[t] * (p->q->signs == NULL ? 1.0 : p->q->signs[t]);
+    const double *inner = p->inner + problem * p->beside * p->beside;
+    for (index_t j = 0; j < p->beside; j++)
+        sum += g->along[j] * (dot(p->beside, inner + j * p->beside, g->along) - 2.0 * g->slope[j]);
+    return sum;
+}
+
+/* The entries of a column that may be among its largest, in the order of their size; a tie is not left to rounding. */
+static index_t ordered(const power_t *p, const double *column, double least) {
+    index_t count = 0;
+    for (index_t i = 0; i < p->d; i++)
+        if (fabs(column[i]) >= least && column[i] != 0.0) p->order[count++] = (ranked_t){-fabs(column[i]), i};
+    qsort(p->order, (size_t)count, sizeof(*p->order), by_value);
+    return count;
+}
+
+/* x = the best of a column's truncations to several sizes, of length one, if any is better than `least`. Supports are
+   nested, so each truncation is the one before and some more entries. */
+static void best_truncation(const power_t *p, index_t problem, const double *column, double least, double *x) {
+    double ranked[LARGEST];
+    size_t sizes = 0;
+    while (sizes < sizeof(SIZES) / sizeof(*SIZES) && SIZES[sizes] <= p->d) sizes++;
+    if (!sizes) return;
+    largest_entries(p->d, column, ranked);
+    index_t most = ordered(p, column, TIED * ranked[SIZES[sizes - 1] - 1]), best = 0;
+    index_t seen = p->q->dense ? 0 : p->q->m;
+    grown_t g = {.along = p->overlap, .slope = p->overlap + p->beside, .seen = p->seen};
+    memset(p->overlap, 0, (size_t)(2 * p->beside) * sizeof(double));
+    for (index_t t = 0; t < seen; t++) g.seen[t] = 0.0;
+    double scale = 1.0;
+    for (size_t k = 0; k < sizes; k++) {
+        double smallest = TIED * ranked[SIZES[k] - 1];
+        while (g.count < most && -p->order[g.count].value >= smallest)
+            grow(p, &g, problem, p->order[g.count].at, column[p->order[g.count].at]);
+        double norm = sqrt(g.square);
+        norm = norm > ORIGIN ? norm : ORIGIN;
+        double value = p->lam[problem] * (g.norm / norm) - captured(p, &g, problem) / norm / norm;
+        if (!(value < least)) continue;
+        least = value;
+        best = g.count;
+        scale = 1.0 / norm;
+    }
+    if (!best) return;
+    memset(x, 0, (size_t)p->d * sizeof(double));
+    for (index_t t = 0; t < best; t++) x[p->at[t]] = p->entries[t] * scale;
+}
+
+/* For each feature the best of its column of P Q P, truncated to several sizes, and its image. */
+static void clusters(const power_t *p, index_t n, const int64_t *features, double *best, double *image) {
     index_t d = p->d, all = p->m * n;
-    double *column = work, *x = column + all * d, *its = x + all * d, *ranked = its + all * d;
-    double *least = ranked + all * LARGEST;
     memset(best, 0, (size_t)(all * d) * sizeof(double));
     for (index_t i = 0; i < all; i++) best[i * d + features[i % n]] = 1.0;
-    image_of(p, n, best, column);
-    memcpy(image, column, (size_t)(all * d) * sizeof(double));
+    image_of(p, n, best, image);
     for (index_t i = 0; i < all; i++) {
-        least[i] = p->lam[i / n] - column[i * d + features[i % n]];
-        largest_entries(d, column + i * d, ranked + i * LARGEST);
+        double least = p->lam[i / n] - image[i * d + features[i % n]];
+        best_truncation(p, i / n, image + i * d, least, best + i * d);
     }
-    for (size_t k = 0; k < sizeof(SIZES) / sizeof(*SIZES) && SIZES[k] <= d; k++) {
-        for (index_t i = 0; i < all; i++)
-            truncated(d, column + i * d, TIED * ranked[i * LARGEST + SIZES[k] - 1], x + i * d);
-        image_of(p, n, x, its);
-        for (index_t i = 0; i < all; i++) {
-            double value = column_objective(d, p->lam[i / n], x + i * d, its + i * d);
-            if (!(value < least[i])) continue;
-            least[i] = value;
-            memcpy(best + i * d, x + i * d, (size_t)d * sizeof(double));
-            memcpy(image + i * d, its + i * d, (size_t)d * sizeof(double));
-        }
-    }
-}
-
-static int by_value(const void *a, const void *b) {
-    const ranked_t *x = a, *y = b;
-    if (x->value != y->value) return x->value < y->value ? -1 : 1;
-    return x->at < y->at ? -1 : 1;
+    image_of(p, n, best, image);
 }
 
 static int by_place(const void *a, const void *b) {
@@ -212,21 +327,29 @@ static index_t power_steps(const power_t *p, index_t n, index_t steps, double *x
 EXPORT int64_t fedspca_soft_power(const Lapack *lapack, const quadratic_t *q, int64_t m, const double *lam, int64_t n,
                                   const int64_t *features, int64_t beside, const double *others, int64_t e,
                                   const double *starts, int64_t steps, double *x, double *values) {
-    index_t d = q->d, count = n + e, all = m * count, seen = q->dense ? 0 : all * q->m;
-    index_t entries = all * (6 * d + LARGEST + 1) + seen + count * beside;
+    index_t d = q->d, count = n + e, all = m * count, longest = q->m > d ? q->m : d;
+    index_t seen = q->dense ? 0 : (count > beside ? count : beside) * m * q->m, overlap = (count + 2) * beside;
+    index_t entries = 2 * all * d + BLOCK * (d + longest) + seen + overlap + d + m * beside * (d + beside);
     double *memory = malloc((size_t)entries * sizeof(double));
-    ranked_t *order = malloc((size_t)(2 * count) * sizeof(*order));
-    index_t *chosen = malloc((size_t)all * sizeof(*chosen));
+    ranked_t *order = malloc((size_t)(2 * count > d ? 2 * count : d) * sizeof(*order));
+    index_t *chosen = malloc((size_t)(all + d + BLOCK) * sizeof(*chosen));
     if (memory == NULL || order == NULL || chosen == NULL) {
         free(memory);
         free(order);
         free(chosen);
         return -1;
     }
-    double *image = memory, *spare = image + all * d, *off = spare + all * d, *work = off + all * d;
-    double *thin = work + all * (3 * d + LARGEST + 1);
-    power_t p = {lapack, q, d, m, beside, others, lam, off, thin, thin + seen, order, chosen};
-    clusters(&p, n, features, x, image, work);
+    double *image = memory, *spare = image + all * d, *off = spare + all * d, *to = off + BLOCK * d;
+    double *thin = to + BLOCK * longest, *across = thin + seen + overlap + d, *inner = across + m * beside * d;
+    power_t p = {.lapack = lapack, .q = q, .d = d, .m = m, .beside = beside, .others = others, .lam = lam,
+                 .across = across, .inner = inner, .off = off, .to = to, .seen = thin,
+                 .overlap = thin + seen, .entries = thin + seen + overlap, .order = order, .chosen = chosen,
+                 .at = chosen + all, .aside = chosen + all + d};
+    images(lapack, q, m * beside, others, across, p.seen);
+    for (index_t k = 0; k < m; k++)
+        product(lapack, 'N', 'T', beside, beside, d, across + k * beside * d, d, others + k * beside * d, d,
+                inner + k * beside * beside, beside);
+    clusters(&p, n, features, x, image);
     if (e) { /* make room for the further starts in front of each problem's columns */
         for (index_t k = m - 1; k >= 0; k--)
             memmove(x + (k * count + e) * d, x + k * n * d, (size_t)(n * d) * sizeof(double));

@@ -121,7 +121,7 @@ def _exchanges(
             break
         best = found[0].objective
         found = sorted(_exchanged(q, lam, found[0], alone, tuning) + found, key=lambda s: s.objective)
-        if found[0].objective > best - tuning.gaining * abs(best):
+        if found[0].objective >= best - tuning.gaining * abs(best):
             break
     return found
 

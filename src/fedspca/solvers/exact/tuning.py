@@ -130,8 +130,10 @@ class PenalisedTuning:
         After so many of these steps, so many starts continue, the best; ``late_crowd`` applies beyond ``few``
         components, ``last_crowd`` in a hurry.
     few : int
-        With at most this many components, few starts are solved: rough objectives rank them well. With more there is
-        one path, half as many turns, and at most two exchanges: exchanged columns find more than further starts.
+        With at most this many components, few starts are solved: rough objectives rank them well.
+    middle : int
+        Beyond ``few`` components, up to this many, there is one path: further ones never led to a better point there,
+        on 186 problems. With more components they do.
     solved : int
         Best starts that are solved to ``rough``; four times as many beyond ``few`` components.
     near : float
@@ -223,6 +225,7 @@ class PenalisedTuning:
     late_crowd: tuple[tuple[int, int], ...] = ((16, 32), (32, 16), (60, 2))
     last_crowd: tuple[tuple[int, int], ...] = ((8, 4), (24, 2), (60, 1))
     few: int = 3
+    middle: int = 5
     solved: int = 4
     rough: float = 1e-2
     fine: float = 3e-3
@@ -297,13 +300,13 @@ class PenalisedTuning:
         return replace(
             self,
             features=part(self.features, min(self.features, 40), share * wide),
-            paths=part(self.paths, 1) if r <= self.few else 1,
+            paths=1 if self.few < r <= self.middle else part(self.paths, 1),
             steps=part(self.steps, 10, min(1.0, 1.5 * self.some / r)),
-            exchanges=part(self.exchanges, 1) if r <= self.few else min(part(self.exchanges, 1), 2),
+            exchanges=part(self.exchanges, 1),
             columns=part(self.columns, 1) if r > self.planes else 3 * self.columns,
             basins=part(self.basins, 1),
             trials=part(self.trials, 6),
-            turns=part(self.turns if r <= self.few else self.turns // 2, 4, share),
+            turns=part(self.turns, 4, share),
             near=self.near if r < self.several else 5.0 * self.near,
             crowd=self.crowd if r <= self.few else self.late_crowd,
             split_steps=self.split_steps if r <= self.some else part(self.until, self.split_steps, wide),
