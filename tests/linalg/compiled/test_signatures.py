@@ -30,7 +30,9 @@ def prototypes():
     """The kinds of the parameters of each function that is exported, by its name."""
     found = {}
     for path in sorted(FOLDER.glob("*.c")):
-        for name, inside in re.findall(r"^EXPORT int64_t fedspca_(\w+)\((.*?)\) \{", without_comments(path), re.S | re.M):
+        for name, inside in re.findall(
+            r"^EXPORT int64_t fedspca_(\w+)\((.*?)\) \{", without_comments(path), re.S | re.M
+        ):
             each = re.split(r",(?![^()]*\))", inside)
             found[name] = [] if inside == "void" else [kind(parameter) for parameter in each]
     return found
@@ -64,7 +66,9 @@ def fields(header, name):
     """The names of the fields of a struct, in order."""
     inside = re.search(rf"typedef struct \{{([^}}]*)\}} {name};", without_comments(FOLDER / header)).group(1)
     pointers = re.findall(r"\(\*(\w+)\)", inside)
-    return pointers or [each.split()[-1].strip("* ") for line in inside.split(";") for each in line.split(",") if each.strip()]
+    return pointers or [
+        each.split()[-1].strip("* ") for line in inside.split(";") for each in line.split(",") if each.strip()
+    ]
 
 
 def test_the_numbers_of_a_tuning_are_in_the_order_of_the_struct():

@@ -65,11 +65,10 @@ def swept(
     return call.best()
 
 
-def single(s: Array, k: int, tuning: Tuning, dense: Sequence[Array]) -> NDArray[np.intp]:
-    """The support of the best column of k features, the lowest of equal features selected."""
+def single(s: Array, k: int, tuning: Tuning, dense: Sequence[Array]) -> NDArray[np.intp] | None:
+    """The support of the best column, the lowest of equal features selected; None where numpy has to search."""
     call = _Search(s, (k,), True, tuning, dense)
-    call.run(_SINGLE)
-    return np.flatnonzero(call.w[0, 0])
+    return np.flatnonzero(call.w[0, 0]) if call.run(_SINGLE) else None
 
 
 def lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:

@@ -164,6 +164,7 @@ static int root_by_corrections(const Lapack *lapack, index_t r, const double *gr
         for (index_t i = 0; i < r; i++) {
             for (index_t j = 0; j <= i; j++) {
                 double entry = (i == j) - 0.5 * (left[i * r + j] + left[j * r + i]), size = fabs(entry);
+                if (!isfinite(size)) return 1; /* products of three roots underflow long before the roots do */
                 error = size > error ? size : error;
                 p[i * r + j] += entry / (s[i] + s[j]);
                 p[j * r + i] = p[i * r + j];
