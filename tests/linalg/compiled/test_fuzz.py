@@ -61,8 +61,16 @@ def problems(draw):
     return s, draw(st.integers(1, min(d, 6))), draw(st.sampled_from([0, 0, -150, -80, 80, 150]))
 
 
-def is_sound(w, d, r):
-    return w.shape == (d, r) and np.isfinite(w).all() and np.allclose(np.linalg.norm(w, axis=0), 1.0)
+def is_sound(w, s, r):
+    """Whether columns are finite, and of length one; columns beyond the rank of S may be empty."""
+    lengths = np.linalg.norm(w, axis=0)
+    there = lengths > 0.0
+    full = there.sum() >= min(r, np.linalg.matrix_rank(s, tol=1e-9))
+    return w.shape == (len(s), r) and np.isfinite(w).all() and np.allclose(lengths[there], 1.0) and full
+
+
+def starts_of(s, r):
+    return rotated(basis_of(s, r), np.zeros((0, r, r)))
 
 
 @given(problem=problems(), k=st.integers(1, 24), mixed=st.booleans(), orthogonal=st.booleans())
@@ -72,14 +80,12 @@ def test_columns_with_few_non_zeros(problem, k, mixed, orthogonal):
     assume(s.any() or r == 1)  # features that do not vary are left out before a search
     each = tuple(min(d, max(1, k - j) if mixed else k) for j in range(r))
     tuning, scaled = Tuning.for_size(d, max(each), r), s * 10.0**power
-    fit = best_loadings(
-        scaled, each, orthogonal=orthogonal, tuning=tuning, starts=rotated(basis_of(s, r), np.zeros((0, r, r)))
-    )
-    assert is_sound(fit.w, d, r)
+    fit = best_loadings(scaled, each, orthogonal=orthogonal, tuning=tuning, starts=starts_of(s, r))
+    assert is_sound(fit.w, s, r)
     assert (np.count_nonzero(fit.w, axis=0) <= each).all()
     assert np.isfinite(fit.variance)
     if orthogonal:
-        assert np.allclose(fit.w.T @ fit.w, np.eye(r), atol=1e-8)
+        assert np.allclose(fit.w.T @ fit.w, np.diag(fit.w.any(axis=0)), atol=1e-8)
 
 
 @given(problem=problems(), share=st.sampled_from([0.0, 0.3, 0.9, 0.999, 1.0]))
@@ -87,11 +93,9 @@ def test_the_fewest_non_zeros(problem, share):
     s, r, power = problem
     scaled, basis = s * 10.0**power, basis_of(s, r)
     target = share * float(np.einsum("ij,ij->", basis, scaled @ basis))
-    fit = fewest_nonzeros(
-        scaled, target, tuning=Tuning.for_size(len(s), 5, r), starts=rotated(basis, np.zeros((0, r, r)))
-    )
+    fit = fewest_nonzeros(scaled, target, tuning=Tuning.for_size(len(s), 5, r), starts=starts_of(s, r))
     if fit is not None:
-        assert is_sound(fit.w, len(s), r)
+        assert is_sound(fit.w, s, r)
         assert fit.variance >= target * (1.0 - 1e-9)
     parts = partitioned(scaled, basis)
     assert np.isfinite(parts).all()
@@ -104,7 +108,7 @@ def test_the_penalised_search(problem, share):
     scaled, lam = s * 10.0**power, np.full(r, share * 10.0**power)
     found = search(DenseQuadratic(scaled), lam, basis_of(s, r), np.zeros((0, r, r)), [], PenalisedTuning(), tol=1e-6)
     for each in found:
-        assert is_sound(each.w, len(s), r)
+        assert is_sound(each.w, s, r)
         assert np.isfinite(each.objective)
 
 
