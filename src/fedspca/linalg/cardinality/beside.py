@@ -206,7 +206,7 @@ class Beside:
         scaled = x if metric is None else (metric @ x[:, :, None])[:, :, 0]
         gains = np.einsum("mk,mk->m", x, image) / np.maximum(np.einsum("mk,mk->m", x, scaled), 1e-300)
         error = image - gains[:, None] * scaled
-        sure = np.einsum("mk,mk->m", error, error) <= np.square(_CONVERGED * gains)
+        sure = np.sqrt(np.einsum("mk,mk->m", error, error)) <= _CONVERGED * np.abs(gains)
         sure &= gains > _WITHIN * self.size
         if metric is not None:
             sure &= np.abs(inverse).max(axis=(1, 2)) < _NEARLY_HELD

@@ -14,11 +14,6 @@ static const double TIE = 1e-9;  /* share of the largest variance: costs that di
 enum { OFTEN = 12 };             /* with fewer entries for each that is left out, all columns of C are computed at once */
 enum { LARGE = 800 };            /* entries: with more, their inverse takes longer than it saves */
 
-static int ascending(const void *one, const void *other) {
-    double a = *(const double *)one, b = *(const double *)other;
-    return (a > b) - (a < b);
-}
-
 /* Where the entries of one group are, column by column. */
 static void list_group(const Search *search, const double *w, const index_t *group, index_t name, index_t *place) {
     index_t r = search->r, n = 0;

@@ -27,7 +27,7 @@ static void gram_matrix(const Lapack *lapack, index_t d, index_t r, const double
 /* The inverse root of a 2 x 2 matrix G is that of (G + s I) / t, s^2 = det G, t^2 = tr G + 2 s. */
 static int pair_root(const double *gram, double *root) {
     double a = gram[0], b = gram[1], c = gram[3], total = a + c, determinant = a * c - b * b;
-    if (!(determinant - DEPENDENT * total * total > 0.0) || isinf(determinant)) return 1;
+    if (!(determinant - DEPENDENT * total * total > 0.0) || !(determinant > 1e-280) || isinf(determinant)) return 1;
     double s = sqrt(determinant), t = sqrt(total + 2.0 * s), scale = 1.0 / (s * t);
     root[0] = (c + s) * scale;
     root[3] = (a + s) * scale;
