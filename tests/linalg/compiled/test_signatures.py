@@ -4,11 +4,13 @@ import ctypes
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.compiled import blas, columns, factors, fewest, proximal, soft_power, splitting, stiefel
 from fedspca.linalg.compiled.library import library
+from fedspca.linalg.quadratic import DenseQuadratic, Quadratic
 
 FOLDER = Path(columns.__file__).parent
 FOR_TESTS = {"interface", "eigenpairs", "refit_beside", "refitted"}  # no wrapper calls these
@@ -89,3 +91,36 @@ def test_a_quadratic_has_the_fields_of_the_struct():
 
 def test_the_table_of_lapack_has_the_order_of_the_struct():
     assert [name for _, name, _ in factors._WANTED] == fields("factors.h", "Lapack")
+
+
+def test_the_table_of_the_package_names_every_file():
+    told = (FOLDER / "__init__.py").read_text(encoding="utf-8")
+    for path in [*FOLDER.glob("*.c"), *FOLDER.glob("*.h")]:
+        assert f"``{path.name}``" in told or f"``{path.stem}.*``" in told, path.name
+
+
+EYE, W = np.eye(4), np.eye(4, 2)
+HOW = stiefel.Effort(1e-6, 3, False, 1.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda kernels: fewest.fewest(kernels, np.eye(3), 1.0, [W], None),
+        lambda kernels: fewest.refit(kernels, np.eye(5), W, rough=True),
+        lambda kernels: fewest.partition(kernels, np.eye(3), W),
+        lambda kernels: stiefel.retract(kernels, W, np.ones((4, 1)), 1e-10, 9),
+        lambda kernels: stiefel.polish(kernels, EYE, np.ones((3, 2)), None, W, W, 0.0, HOW),
+        lambda kernels: stiefel.polish(kernels, EYE, None, np.ones(1), W, W, 0.0, HOW),
+        lambda kernels: columns.lowest(np.eye(65), np.eye(65), True),
+        lambda kernels: columns.swept(EYE, np.full((4, 2), 0.5), 1.0, (2, 2), False, Tuning()),
+        lambda kernels: columns.searched(np.eye(70), (1,) * 65, True, Tuning(), []),
+        lambda kernels: blas.Handed(Quadratic(np.ones((4, 3)), np.ones(2), 0.0)),
+        lambda kernels: soft_power.soft_power(
+            kernels, DenseQuadratic(EYE), np.ones(1), np.arange(4), np.zeros((1, 4, 0)), steps=1, starts=np.ones((3, 1))
+        ),
+    ],
+)
+def test_shapes_that_do_not_suit_each_other_are_refused(call):
+    with pytest.raises(ValueError, match=r"shape|suit|need|columns|signs|starts|features"):
+        call(library())
