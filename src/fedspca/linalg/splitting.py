@@ -293,7 +293,7 @@ def _orthonormal_pair(x: Array, gram: Array) -> Array:
     """The same for two columns: the root of a 2 x 2 matrix G is ``(G + s I) / t``, s² = det G, t² = tr G + 2 s."""
     a, b, c = gram[..., 0, 0], gram[..., 0, 1], gram[..., 1, 1]
     total, determinant = a + c, a * c - b * b
-    if not float((determinant - _DEPENDENT * total * total).min()) > 0.0:
+    if not (float((determinant - _DEPENDENT * total * total).min()) > 0.0 and float(determinant.max()) < np.inf):
         return _by_svd(x)
     s = np.sqrt(determinant)
     t = np.sqrt(total + 2.0 * s)

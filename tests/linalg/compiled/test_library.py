@@ -64,7 +64,7 @@ def eigenpairs(a):
 
 
 @compiled
-@given(n=st.integers(0, 40), rank=st.integers(0, 40), seed=st.integers(0, 99), exponent=st.integers(-140, 140))
+@given(n=st.integers(0, 40), rank=st.integers(0, 40), seed=st.integers(0, 99), exponent=st.integers(-290, 290))
 def test_eigenpairs_are_those_of_lapack(n, rank, seed, exponent):
     x = np.random.default_rng(seed).integers(-2, 3, (n, min(n, rank))).astype(float)  # many equal eigenvalues
     a = x @ x.T * 10.0**exponent

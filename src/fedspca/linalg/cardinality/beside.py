@@ -207,7 +207,7 @@ class Beside:
         # x that is nearly held is not sure below; its gain must not overflow
         gains = np.einsum("mk,mk->m", x, image) / np.maximum(np.einsum("mk,mk->m", x, scaled), _HELD)
         error = image - gains[:, None] * scaled
-        sure = np.einsum("mk,mk->m", error, error) <= np.square(_CONVERGED * gains)
+        sure = np.sqrt(np.einsum("mk,mk->m", error, error)) <= _CONVERGED * np.abs(gains)
         sure &= gains > _WITHIN * self.size
         if metric is not None:
             sure &= np.abs(inverse).max(axis=(1, 2)) < _NEARLY_HELD

@@ -62,8 +62,9 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
 
 def _single_support(alone: Beside, k: int, tuning: Tuning, dense: list[Array]) -> Index:
     """The features of the best column, if it is the only one."""
-    if columns.suits((k,), tuning):
-        return columns.single(alone.s, k, tuning, dense)
+    support = columns.single(alone.s, k, tuning, dense) if columns.suits((k,), tuning) else None
+    if support is not None:
+        return support
     given = np.hstack(dense) if dense else None
     return lowest(alone, best_columns(alone, k, tuning, given)[0]).support
 

@@ -170,7 +170,7 @@ def _newton(s: Array, w: Array) -> list[Array]:
     x, y = dual[a][:, i], slope[a][:, i]
     hessian = curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * (dual.T @ image)[i][:, i] - x * y.T - y * x.T
     size = float(np.abs(hessian.diagonal()).max())
-    if size == 0.0:
+    if not size > 0.0:  # as where the rest of S has no variance
         return []
     entries = w[a, i]
     hessian -= size * (np.outer(entries, entries) * (i[:, None] == i))  # the length of a column does not count

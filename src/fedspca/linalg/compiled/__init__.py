@@ -10,17 +10,30 @@ What may never change:
   handed. Their shapes and types are checked here, in Python, before the call;
 - where C cannot allocate memory, it says so, and a ``MemoryError`` is raised.
 
-======================  ==========================================================================
+======================  ===================================================================================
 ``library``             the shared library, loaded once; None where there is none
-``columns``             the search for columns with few non-zeros
-``small.h``             eigenpairs, Cholesky factors and solutions of small dense problems
-``factors``             factors and eigenpairs of dense matrices, the larger ones by scipy's LAPACK
-``stiefel``             retraction and Newton steps on the sparse Stiefel manifold
-``blas``                products with a matrix or its factor, by scipy's BLAS
-``polar.h``             the orthonormal matrix nearest to a matrix
-``splitting``           steps of ADMM from many starts, and from one until they settle
-``soft_power``          thresholded power steps for one column, from many starts
-``proximal``            proximal steps for the l1 problem, and Newton steps between them
-``fewest``              the search for the fewest non-zeros that keep a share of the variance
-======================  ==========================================================================
+``small.*``             eigenpairs, Cholesky factors and solutions of small dense problems
+``factors.*``           factors and eigenpairs of dense matrices, the larger ones by scipy's LAPACK
+``blas.*``              products with a matrix or its factor, by scipy's BLAS
+``polar.*``             the orthonormal matrix nearest to a matrix
+``columns.*``           the search for columns with few non-zeros, and what its C files share
+``columns_select.c``    the k largest of many scores, and the order of columns
+``columns_beside.c``    one column beside the span of the others: P S P, and refits on a support
+``columns_one.c``       the search for one column beside the others
+``columns_together.c``  orthogonal columns whose supports overlap, refitted together
+``columns_free.c``      Newton steps of columns that need not be orthogonal
+``columns_points.c``    solutions whose columns are updated in turn
+``columns_moves.c``     moves of one solution that change two columns at once
+``columns_joint.c``     the search for all columns together, its stages and its memory
+``fewest.*``            the search for the fewest non-zeros that keep a share of the variance
+``fewest_refit.c``      loadings refitted on their supports, each group of columns by itself
+``fewest_removal.c``    entries that are left out, in the order of what that costs
+``fewest_trades.c``     pairs of entries that enter and leave
+``partition.c``         loadings that share no feature; its wrapper is in ``fewest``
+``stiefel.*``           retraction and multipliers on the sparse Stiefel manifold
+``stiefel_newton.*``    Newton steps on it; their wrapper is in ``stiefel``
+``proximal.*``          proximal steps for the l1 problem, and Newton steps between them
+``soft_power.*``        thresholded power steps for one column, from many starts
+``splitting.*``         steps of ADMM from many starts, and from one until they settle
+======================  ===================================================================================
 """

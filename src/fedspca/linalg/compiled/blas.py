@@ -40,6 +40,8 @@ class Handed:
         if dense and d != m:
             raise ValueError(f"A dense quadratic must be square, not {factor.shape}.")
         signs = None if quadratic.signs is None or dense else np.ascontiguousarray(quadratic.signs, dtype=np.float64)
+        if signs is not None and signs.shape != (m,):
+            raise ValueError(f"There must be {m} signs, not {signs.shape}.")
         self._arrays = (factor, signs)
         at = 0 if signs is None else signs.ctypes.data
         self._struct = _Quadratic(d, m, factor.ctypes.data, at, quadratic.shift if shifted else 0.0, int(dense))

@@ -68,9 +68,9 @@ typedef struct {
     index_t d, r, most, n_given; /* `most` is the largest k */
     const double *s;
     const index_t *k;
-    int orthogonal, refits; /* whether columns are refitted together */
-    int failed;             /* whether memory was missing */
-    const void *lapack;     /* see factors.h */
+    int orthogonal, refits, finite; /* `refits`: whether columns are refitted together; `finite`: whether S is */
+    int failed;                     /* whether memory was missing */
+    const void *lapack;             /* see factors.h */
     double size; /* the largest variance of a feature */
     const double *given;
     double *lengths; /* of the rows of S */

@@ -63,17 +63,18 @@ def swept(
 ) -> tuple[Array, float]:
     """Loadings (d, r) swept until nothing gains, and their variance."""
     call = _Search(s, k, orthogonal, tuning, [])
+    if (np.count_nonzero(w, axis=0) > call.k).any():  # C has room for k features
+        raise ValueError(f"Loadings of {np.count_nonzero(w, axis=0)} features have more than {list(k)}.")
     call.w[0], call.variances[0], call.n = w.T, variance, 1
     if not tuning.late:
         call.run(_SWEEPS)
     return call.best()
 
 
-def single(s: Array, k: int, tuning: Tuning, dense: Sequence[Array]) -> NDArray[np.intp]:
-    """The support of the best column of k features, the lowest of equal features selected."""
+def single(s: Array, k: int, tuning: Tuning, dense: Sequence[Array]) -> NDArray[np.intp] | None:
+    """The support of the best column, the lowest of equal features selected; None where numpy has to search."""
     call = _Search(s, (k,), True, tuning, dense)
-    call.run(_SINGLE)
-    return np.flatnonzero(call.w[0, 0])
+    return np.flatnonzero(call.w[0, 0]) if call.run(_SINGLE) else None
 
 
 def lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:
@@ -89,8 +90,8 @@ def lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:
     s, z = np.ascontiguousarray(s, dtype=np.float64), np.array(w.T, dtype=np.float64, order="C")
     k = np.count_nonzero(z, axis=1).astype(np.int64)
     r, d = z.shape
-    if s.shape != (d, d):
-        raise ValueError(f"S of shape {s.shape} does not suit loadings of {d} features.")
+    if s.shape != (d, d) or r > _COLUMNS:
+        raise ValueError(f"S of shape {s.shape} does not suit {r} columns of {d} features.")
     changed = checked(call(d, r, s.ctypes.data, k.ctypes.data, int(orthogonal), z.ctypes.data))
     return np.ascontiguousarray(z.T) if changed else None
 
@@ -107,6 +108,8 @@ class _Search:
         self.w, self.variances, self.n = np.empty((tuning.finalists, r, d)), np.empty(tuning.finalists), 0
         if self.s.shape != (d, d) or not 1 <= int(self.k.min()) <= int(self.k.max()) <= d:
             raise ValueError(f"S of shape {self.s.shape} has no columns of {list(k)} features.")
+        if r > _COLUMNS:
+            raise ValueError(f"There are {r} columns, more than {_COLUMNS}.")
         self.orthogonal, self.near = int(orthogonal), tuning.near
 
     def run(self, stages: int) -> int:

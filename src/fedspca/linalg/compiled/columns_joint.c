@@ -89,7 +89,7 @@ static index_t most_points(const Search *search, const Effort *effort) {
 
 static void lay_out(Memory *memory, Search *search, const Effort *effort) {
     index_t d = search->d, r = search->r, most = search->most, wide = larger_of(most, r);
-    index_t columns = d + search->n_given * r + larger_of(effort->climbs, effort->beam) + 2;
+    index_t columns = d + search->n_given * r + larger_of(effort->climbs, larger_of(effort->beam, effort->branches)) + 2;
     index_t points = most_points(search, effort), sorted = larger_of(columns, points);
     index_t trials = larger_of(larger_of(MOST_SWAPS + 1, most), 2 * r * effort->few + 2);
     lay_out_beside(memory, search);
@@ -128,17 +128,22 @@ static void lay_out(Memory *memory, Search *search, const Effort *effort) {
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) take_points(memory, stacks[i], points, search);
 }
 
-static void measure(Search *search) {
+/* The lengths of the rows and the largest variance. Returns 0 where these are not finite: an order of scores exists only
+   without NaN, and supports come from such orders. */
+static int measured(Search *search) {
     index_t d = search->d;
+    int finite = 1;
     search->size = 0.0;
     for (index_t i = 0; i < d; i++) {
         const double *row = search->s + i * d;
         double sum = 0.0;
         for (index_t j = 0; j < d; j++) sum += row[j] * row[j];
         search->lengths[i] = sqrt(sum);
+        finite &= isfinite(sum) != 0;
         if (row[i] > search->size) search->size = row[i];
     }
     if (search->size == 0.0) search->size = 1.0;
+    return finite;
 }
 
 /* Supports of the best single columns and of the dense starts, each once, into `pool`; returns how many. */
@@ -291,11 +296,12 @@ static void final(Search *search, const Effort *effort) {
     best_points(search, points, search->r, 1, INFINITY);
 }
 
-/* One column, the lowest of equal features selected, into `first`. */
+/* One column, the lowest of equal features selected, into `first`, if there is one. */
 static void single(Search *search, const Effort *effort) {
     Columns *best = &search->kept;
     stand_beside(search, 0, 0, 1);
     best_of_each(search, search->k[0], effort, search->n_given, search->given, 1, best);
+    if (!best->m) return;
     lowest(search, best->k, best->supports, best->weights);
     put(search, search->moved, 0, best->k, best->supports, best->weights);
     add_point(search, &search->first, search->moved, best->gains[0]);
@@ -330,7 +336,7 @@ static void *prepare(Search *search, const Effort *effort) {
     memory.used = 0;
     if (!memory.base) return 0;
     lay_out(&memory, search, effort);
-    measure(search);
+    search->finite = measured(search);
     return memory.base;
 }
 
@@ -345,9 +351,10 @@ EXPORT int64_t fedspca_columns(const void *lapack, int64_t d, int64_t r, const d
     Effort effort = effort_of(numbers, near);
     void *memory = prepare(&search, &effort);
     if (!memory) return -1;
-    if (stages & SINGLE) {
+    if (!search.finite) n_points = 0;
+    else if (stages & SINGLE) {
         single(&search, &effort);
-        n_points = 1;
+        n_points = search.first.m;
     } else if (stages & FIRST) n_points = finalists(&search, &effort) ? 0 : search.first.m;
     else
         for (index_t i = 0; i < n_points; i++) add_point(&search, &search.first, w + i * r * d, variances[i]);
@@ -368,7 +375,7 @@ EXPORT int64_t fedspca_lowest(int64_t d, int64_t r, const double *s, const int64
     void *memory = prepare(&search, &nothing);
     if (!memory) return -1;
     int64_t changed = 0;
-    for (index_t j = 0; j < r; j++) {
+    for (index_t j = 0; j < r && search.finite; j++) {
         index_t n = 0, *support = search.pool;
         for (index_t i = 0; i < d; i++)
             if (w[j * d + i] != 0.0) support[n++] = i;

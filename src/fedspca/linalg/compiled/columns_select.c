@@ -116,6 +116,7 @@ void heaviest(Search *search, const double *values, index_t k, index_t *support)
         n++;
     }
     if (n == k) return;
+    for (; n < k; n++) support[n] = n; /* only among NaN are there too few */
     index_t sure = 0;
     for (index_t i = 0; i < d; i++) sure += fabs(values[i]) > kth + slack;
     index_t wanted = k - sure;

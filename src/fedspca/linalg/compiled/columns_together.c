@@ -222,7 +222,7 @@ static index_t reflections(Frame *frame) {
         if (!(longest > RIDGE * largest) || longest <= 1e-300) break;
         sizes[at] = sizes[rank];
         memcpy(v + rank, row + rank, (size_t)(n - rank) * sizeof *v);
-        memcpy(row, rows + rank * n, (size_t)n * sizeof *row);
+        memmove(row, rows + rank * n, (size_t)n * sizeof *row);
         v[rank] += v[rank] >= 0.0 ? sqrt(longest) : -sqrt(longest);
         frame->scales[rank] = 2.0 / dot(n - rank, v + rank, v + rank);
         for (index_t c = rank + 1; c < frame->p; c++) {

@@ -65,11 +65,6 @@ static void copy_fit(const Bench *b, Fit *to, const Fit *from) {
 
 static index_t count(const Bench *b, const Fit *fit) { return nonzeros(&b->search, fit->w); }
 
-static int ascending(const void *one, const void *other) {
-    double a = *(const double *)one, b = *(const double *)other;
-    return (a > b) - (a < b);
-}
-
 /* Non-zeros left when the smallest entries, by their share of the variance, use up the allowance. */
 static index_t first_guess(Bench *b, const Fit *fit) {
     index_t d = b->search.d, r = b->search.r, n = 0, gone = 0;

@@ -107,6 +107,9 @@ void inner_of(const Search *search, const double *w, const double *image, double
 /* At orthonormal loadings that are the best on their supports. `work` has r d + r r + r entries. */
 void margins_at(const Search *search, const double *w, const Margins *margins, double *work);
 
+/* The order of two doubles, for qsort: NaN comes last. */
+int ascending(const void *one, const void *other);
+
 /* A value and its position. */
 typedef struct {
     double key;

@@ -29,7 +29,8 @@ def fewest(
     kernels: ctypes.CDLL, s: Array, target: float, starts: Sequence[Array], late: Late | None
 ) -> tuple[Array, float] | None:
     """Orthonormal loadings with few non-zeros that capture the target, and what they capture; None if no start does."""
-    s, many = _matrix(s), np.array(starts, dtype=np.float64)
+    many = np.array(starts, dtype=np.float64)
+    s = _matrix(s, many[0])
     w, variance = np.empty(many.shape[1:]), ctypes.c_double()
     ask = _ASK() if late is None else _ASK(late)
     found = _functions(kernels).fewest(
@@ -50,7 +51,7 @@ def fewer(
     kernels: ctypes.CDLL, s: Array, target: float, w: Array, variance: float, late: Late | None
 ) -> tuple[Array, float]:
     """Loadings that capture the target with entries exchanged and left out."""
-    s, z, reached = _matrix(s), np.array(w, dtype=np.float64, order="C"), ctypes.c_double(variance)
+    s, z, reached = _matrix(s, w), np.array(w, dtype=np.float64, order="C"), ctypes.c_double(variance)
     ask = _ASK() if late is None else _ASK(late)
     call = _functions(kernels).fewer
     checked(call(lapack(), *z.shape, s.ctypes.data, target, ask, z.ctypes.data, ctypes.byref(reached)))
@@ -59,7 +60,7 @@ def fewer(
 
 def cut_alike(kernels: ctypes.CDLL, s: Array, w: Array, k: int) -> float:
     """The variance of the k largest entries in each column of a gradient step, refitted; 0 if they admit no refit."""
-    s, z, reached = _matrix(s), np.ascontiguousarray(w, dtype=np.float64), ctypes.c_double()
+    s, z, reached = _matrix(s, w), np.ascontiguousarray(w, dtype=np.float64), ctypes.c_double()
     call = _functions(kernels).cut_alike
     checked(call(lapack(), *z.shape, s.ctypes.data, z.ctypes.data, k, ctypes.byref(reached)))
     return reached.value
@@ -72,7 +73,7 @@ def refit(
 
     With ``retracted``, w is made orthonormal first.
     """
-    s, start, reached = _matrix(s), np.ascontiguousarray(w, dtype=np.float64), ctypes.c_double()
+    s, start, reached = _matrix(s, w), np.ascontiguousarray(w, dtype=np.float64), ctypes.c_double()
     z = np.empty_like(start)
     call, at = _functions(kernels).refit, ctypes.byref(reached)
     found = call(lapack(), *z.shape, s.ctypes.data, start.ctypes.data, retracted, rough, z.ctypes.data, at)
@@ -81,14 +82,15 @@ def refit(
 
 def partition(kernels: ctypes.CDLL, s: Array, w: Array) -> Array | None:
     """Loadings near w that share no feature; None if an eigenproblem failed."""
-    s, z = _matrix(s), np.array(w, dtype=np.float64, order="C")
+    s, z = _matrix(s, w), np.array(w, dtype=np.float64, order="C")
     found = _functions(kernels).partition(lapack(), *z.shape, s.ctypes.data, z.ctypes.data)
     return z if checked(found) else None
 
 
-def _matrix(s: Array) -> Array:
-    if s.ndim != 2 or s.shape[0] != s.shape[1]:
-        raise ValueError(f"S has to be a square matrix, not {s.shape}.")
+def _matrix(s: Array, w: Array) -> Array:
+    """S as C reads it, if it suits these loadings."""
+    if w.ndim != 2 or s.shape != (len(w), len(w)):
+        raise ValueError(f"Loadings of shape {w.shape} need a square matrix of that order, not {s.shape}.")
     return np.ascontiguousarray(s, dtype=np.float64)
 
 

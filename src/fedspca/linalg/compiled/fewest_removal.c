@@ -14,11 +14,6 @@ static const double TIE = 1e-9;  /* share of the largest variance: costs that di
 enum { OFTEN = 12 };             /* with fewer entries for each that is left out, all columns of C are computed at once */
 enum { LARGE = 800 };            /* entries: with more, their inverse takes longer than it saves */
 
-static int ascending(const void *one, const void *other) {
-    double a = *(const double *)one, b = *(const double *)other;
-    return (a > b) - (a < b);
-}
-
 /* Where the entries of one group are, column by column. */
 static void list_group(const Search *search, const double *w, const index_t *group, index_t name, index_t *place) {
     index_t r = search->r, n = 0;
@@ -248,8 +243,8 @@ int removals_at(const Search *search, const double *w, Removals *removals) {
         first += size[name];
     }
     free(group);
-    for (index_t e = 0; e < n; e++) removals->weight[e] = w[removals->place[e]];
-    if (found <= 0) removals_free(removals);
+    for (index_t e = 0; e < n && found > 0; e++) removals->weight[e] = w[removals->place[e]];
+    if (found <= 0) removals_free(removals); /* the places of later parts are not known */
     return found;
 }
 
@@ -284,7 +279,7 @@ static int comes_before(const Removals *removals, index_t a, index_t b) {
 static index_t first_of(const Removals *removals, const double *cost, double most) {
     index_t at = -1;
     for (index_t e = 0; e < removals->n; e++)
-        if (cost[e] <= most && (at < 0 || comes_before(removals, e, at))) at = e;
+        if (cost[e] <= most && isfinite(cost[e]) && (at < 0 || comes_before(removals, e, at))) at = e;
     return at;
 }
 
@@ -309,6 +304,7 @@ int cheapest_removals(const Search *search, const double *w, double spare, Remov
         }
         if (!isfinite(least)) break;
         index_t at = first_of(removals, cost, least + tie);
+        if (at < 0) break; /* only if the tie is not finite */
         Part *part = removals->part + removals->of[at];
         const double *pull = next_pull(part, at - part->first, room[at]);
         double share = x[at] / sqrt(fmax(room[at], 1e-300));

@@ -69,6 +69,12 @@ void margins_at(const Search *search, const double *w, const Margins *margins, d
     }
 }
 
+int ascending(const void *one, const void *other) {
+    double a = *(const double *)one, b = *(const double *)other;
+    if (isnan(a) || isnan(b)) return (isnan(a) != 0) - (isnan(b) != 0);
+    return (a > b) - (a < b);
+}
+
 static int by_key(const void *one, const void *other) {
     const Ranked *a = one, *b = other;
     if (a->key != b->key) return a->key < b->key ? -1 : 1;

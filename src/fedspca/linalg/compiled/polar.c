@@ -27,7 +27,7 @@ static void gram_matrix(const Lapack *lapack, index_t d, index_t r, const double
 /* The inverse root of a 2 x 2 matrix G is that of (G + s I) / t, s^2 = det G, t^2 = tr G + 2 s. */
 static int pair_root(const double *gram, double *root) {
     double a = gram[0], b = gram[1], c = gram[3], total = a + c, determinant = a * c - b * b;
-    if (!(determinant - DEPENDENT * total * total > 0.0)) return 1;
+    if (!(determinant - DEPENDENT * total * total > 0.0) || !(determinant > 1e-280) || isinf(determinant)) return 1;
     double s = sqrt(determinant), t = sqrt(total + 2.0 * s), scale = 1.0 / (s * t);
     root[0] = (c + s) * scale;
     root[3] = (a + s) * scale;
@@ -164,6 +164,7 @@ static int root_by_corrections(const Lapack *lapack, index_t r, const double *gr
         for (index_t i = 0; i < r; i++) {
             for (index_t j = 0; j <= i; j++) {
                 double entry = (i == j) - 0.5 * (left[i * r + j] + left[j * r + i]), size = fabs(entry);
+                if (!isfinite(size)) return 1; /* products of three roots underflow long before the roots do */
                 error = size > error ? size : error;
                 p[i * r + j] += entry / (s[i] + s[j]);
                 p[j * r + i] = p[i * r + j];

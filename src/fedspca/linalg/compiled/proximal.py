@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedspca.linalg.compiled.blas import Handed
 from fedspca.linalg.compiled.factors import lapack
 from fedspca.linalg.compiled.library import checked
-from fedspca.linalg.quadratic import Quadratic
+from fedspca.linalg.quadratic import DenseQuadratic, Quadratic
 
 Array = NDArray[np.float64]
 
@@ -39,6 +39,8 @@ def solve(
     """The point, its multiplier, its value, its residual, the steps taken, and whether they converged."""
     n, r = w.shape
     lam, handed = np.ascontiguousarray(lam, dtype=np.float64), Handed(quadratic, shifted=False)
+    if not isinstance(quadratic, DenseQuadratic):  # Newton steps read its entries
+        raise TypeError("Proximal steps need a dense matrix.")
     if lam.shape != (r,) or quadratic.factor.shape != (n, n) or (linear is not None and linear.shape != w.shape):
         raise ValueError(f"Loadings of shape {w.shape} do not fit a matrix of shape {quadratic.factor.shape}.")
     w = np.array(w, dtype=np.float64, order="C")

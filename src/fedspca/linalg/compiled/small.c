@@ -107,10 +107,25 @@ static int diagonal(index_t n, double *a, double *d, double *e) {
     return 0;
 }
 
+/* A tridiagonal matrix whose squares would overflow or vanish is divided by its largest entry. Returns what it was
+   divided by, or 1. */
+static double scaled(index_t n, double *d, double *e) {
+    double size = 0.0;
+    for (index_t i = 0; i < n; i++) size = fmax(size, fmax(fabs(d[i]), fabs(e[i])));
+    if (!(size > 0.0) || !isfinite(size) || (size > 1e-140 && size < 1e140)) return 1.0;
+    for (index_t i = 0; i < n; i++) {
+        d[i] /= size;
+        e[i] /= size;
+    }
+    return size;
+}
+
 int symmetric_eigenpairs(index_t n, double *a, double *values, double *work) {
     if (n == 0) return 0;
     tridiagonal(n, a, values, work);
+    double size = scaled(n, values, work);
     if (diagonal(n, a, values, work)) return 1;
+    for (index_t i = 0; size != 1.0 && i < n; i++) values[i] *= size;
     for (index_t i = 0; i < n - 1; i++) {
         index_t least = i;
         for (index_t j = i + 1; j < n; j++)

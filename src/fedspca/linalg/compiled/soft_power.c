@@ -132,8 +132,10 @@ static void objectives(const power_t *p, index_t n, const double *x, const doubl
 
 static int by_value(const void *a, const void *b) {
     const ranked_t *x = a, *y = b;
+    int later = (isnan(x->value) != 0) - (isnan(y->value) != 0); /* qsort needs an order of everything */
+    if (isnan(x->value) || isnan(y->value)) return later ? later : (x->at > y->at) - (x->at < y->at);
     if (x->value != y->value) return x->value < y->value ? -1 : 1;
-    return x->at < y->at ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
 }
 
 /* The largest magnitudes of a column, descending, at most LARGEST of them. */
@@ -243,7 +245,7 @@ static void clusters(const power_t *p, index_t n, const int64_t *features, doubl
 
 static int by_place(const void *a, const void *b) {
     const ranked_t *x = a, *y = b;
-    return x->at < y->at ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
 }
 
 /* Orders columns by increasing value, each value once, then the rest, whose values become infinite. Among equals the

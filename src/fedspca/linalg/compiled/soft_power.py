@@ -44,6 +44,8 @@ def soft_power(
         raise ValueError(f"{m} problems over {d} features do not fit {lam.shape} lam and {quadratic.n_rows} rows.")
     others = np.ascontiguousarray(beside.transpose(0, 2, 1), dtype=np.float64)
     further = np.zeros((0, d)) if starts is None else np.ascontiguousarray(starts.T, dtype=np.float64)
+    if further.shape[1] != d:
+        raise ValueError(f"The starts have {further.shape[1]} features, the matrix {d}.")
     handed, e = Handed(quadratic), len(further)
     x, values = np.empty(m * (n + e) * d), np.empty(m * (n + e))
     left = checked(

@@ -71,6 +71,8 @@ def split(
 ) -> tuple[Array, Array, Array, Index, Array]:
     """``w``, ``z``, ``values``, ``start`` and ``multipliers`` of the starts (n, d, r) that are left."""
     n, d, r = starts.shape
+    if not n:
+        raise ValueError("There must be a start.")
     if d != quadratic.n_rows:
         raise ValueError(f"The starts have {d} features, the matrix {quadratic.n_rows}.")
     lam, handed = _weights(lam, r), Handed(quadratic)

@@ -47,6 +47,8 @@ def retract(kernels: ctypes.CDLL, z: Array, mask: Array | None, tol: float, max_
     """Orthonormal w near z that vanishes where ``mask`` (by default z) is zero; None if there is none."""
     z = np.ascontiguousarray(z, dtype=np.float64)
     within = None if mask is None else np.ascontiguousarray(mask, dtype=np.float64)
+    if within is not None and within.shape != z.shape:
+        raise ValueError(f"A mask of shape {within.shape} does not suit loadings of shape {z.shape}.")
     w = np.empty_like(z)
     places = None if within is None else within.ctypes.data
     found = _functions(kernels).retract(lapack(), *z.shape, z.ctypes.data, places, tol, max_iter, w.ctypes.data)
@@ -65,8 +67,10 @@ def polish(
 ) -> Result:
     """Newton steps for ``-tr(w' q w) - 2 <linear, w> + <lam, |w|>`` on the support of w."""
     n, r = w.shape
-    if q.shape != (n, n) or half.shape != w.shape:
+    if q.shape != (n, n) or half.shape != w.shape or (linear is not None and linear.shape != w.shape):
         raise ValueError(f"Loadings of shape {w.shape} need a matrix of order {n}, not {q.shape}.")
+    if lam is not None and lam.shape != (r,):
+        raise ValueError(f"There must be one lam for each of {r} columns, not {lam.shape}.")
     q = np.ascontiguousarray(q, dtype=np.float64)
     tied = None if linear is None else np.ascontiguousarray(linear, dtype=np.float64)
     sizes = None if lam is None else np.ascontiguousarray(lam, dtype=np.float64)
