@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def test_both_engines_find_the_same_loadings(make, d, r, share):
         s = make(np.random.default_rng(seed), d)
         target = share * float(largest_eigenpairs(s, r)[0].sum()) * (1.0 - 1e-10)
         starts = starts_of(s, r)
-        found, expected = in_both(lambda: fewest_nonzeros(s, target, tuning=Tuning(), starts=starts))  # noqa: B023
+        found, expected = in_both(partial(fewest_nonzeros, s, target, tuning=Tuning(), starts=starts))
         assert (found is None) == (expected is None)
         if expected is None:
             continue
@@ -109,7 +110,7 @@ def test_both_engines_refit_alike(make, d, r, rough):
         if near is None or np.abs(near[near != 0.0]).min() < 1e-6:  # entries vanish, and digits with them
             continue
         for refit, start in ((refit_orthogonal, near), (nearest_orthogonal, z)):
-            found, expected = in_both(lambda: refit(s, start, rough=rough))  # noqa: B023
+            found, expected = in_both(partial(refit, s, start, rough=rough))
             assert found.variance == pytest.approx(expected.variance, rel=1e-7)
             assert found.variance == pytest.approx(float(np.vdot(found.w, s @ found.w)), rel=1e-9)
             assert not found.w[near == 0.0].any()
@@ -120,7 +121,7 @@ def test_both_engines_say_that_supports_admit_no_orthonormal_columns():
     z[0], z[1, 0] = 1.0, 1.0
     empty = np.eye(6, 3) * [1.0, 0.0, 1.0]
     for each in (z, empty):
-        found, expected = in_both(lambda: nearest_orthogonal(s, each))  # noqa: B023
+        found, expected = in_both(partial(nearest_orthogonal, s, each))
         assert found is None
         assert expected is None
 

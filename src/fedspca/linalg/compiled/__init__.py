@@ -2,7 +2,8 @@
 
 Every function here has a twin in numpy, in the module that calls it. The twin defines what is computed: it is used
 where no C compiler was at hand when the package was built (and with ``FEDSPCA_COMPILED=0``), and tests hold the two
-against each other on random problems. So a fit finds the same loadings with either of them.
+against each other on random problems. Both take the same decisions, so a fit finds the same loadings with either of
+them, but for rare problems of many overlapping components, where rounding decides between moves that gain the same.
 
 What may never change:
 
@@ -21,6 +22,7 @@ What may never change:
 ``columns_beside.c``    one column beside the span of the others: P S P, and refits on a support
 ``columns_one.c``       the search for one column beside the others
 ``columns_together.c``  orthogonal columns whose supports overlap, refitted together
+``columns_refit.c``     orthogonal columns with many non-zeros, refitted as ``fewest_refit.c`` does
 ``columns_free.c``      Newton steps of columns that need not be orthogonal
 ``columns_points.c``    solutions whose columns are updated in turn
 ``columns_moves.c``     moves of one solution that change two columns at once
