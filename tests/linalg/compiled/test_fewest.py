@@ -167,3 +167,13 @@ def test_an_unreachable_target_has_no_answer():
 def test_a_matrix_that_is_not_square_is_refused():
     with pytest.raises(ValueError, match="square"):
         compiled.fewest(library(), np.ones((3, 2)), 1.0, [np.eye(3, 2)], None)
+
+
+def test_an_interruption_is_not_lost_in_c():
+    def interrupted():
+        raise KeyboardInterrupt
+
+    s = np.cov(np.random.default_rng(0).standard_normal((40, 12)).T)
+    w = np.linalg.eigh(s)[1][:, ::-1][:, :2]
+    with pytest.raises(KeyboardInterrupt):
+        compiled.fewest(library(), s, 0.5 * float(np.trace(w.T @ s @ w)), [w], interrupted)

@@ -20,6 +20,29 @@ _DOUBLE, _INT, _ADDRESS = ctypes.c_double, ctypes.c_int64, ctypes.c_void_p
 _ASK = ctypes.CFUNCTYPE(ctypes.c_int64)
 
 
+class _Clock:
+    """Tells C whether time is up. An error on the way, such as an interruption by the user, ends the search too."""
+
+    def __init__(self, late: Late | None) -> None:
+        self._late = late
+        self._error: BaseException | None = None
+        self.ask = _ASK() if late is None else _ASK(self._asked)
+
+    def _asked(self) -> int:
+        assert self._late is not None
+        try:
+            return int(self._late())
+        except BaseException as error:  # C cannot pass it on
+            self._error = error
+            return 1
+
+    def checked(self, status: int) -> int:
+        """Return what a compiled function returned, or raise what went wrong meanwhile."""
+        if self._error is not None:
+            raise self._error
+        return checked(status)
+
+
 def fits(starts: Sequence[Array]) -> bool:
     """Whether compiled code is the faster one from these loadings."""
     return all(w.shape[1] <= MOST_COLUMNS and (w.size <= _MOST or np.count_nonzero(w) <= _MOST) for w in starts)
@@ -32,19 +55,19 @@ def fewest(
     many = np.array(starts, dtype=np.float64)
     s = _matrix(s, many[0])
     w, variance = np.empty(many.shape[1:]), ctypes.c_double()
-    ask = _ASK() if late is None else _ASK(late)
+    clock = _Clock(late)
     found = _functions(kernels).fewest(
         lapack(),
         *w.shape,
         s.ctypes.data,
         target,
-        ask,
+        clock.ask,
         len(many),
         many.ctypes.data,
         w.ctypes.data,
         ctypes.byref(variance),
     )
-    return (w, variance.value) if checked(found) else None
+    return (w, variance.value) if clock.checked(found) else None
 
 
 def fewer(
@@ -52,9 +75,9 @@ def fewer(
 ) -> tuple[Array, float]:
     """Loadings that capture the target with entries exchanged and left out."""
     s, z, reached = _matrix(s, w), np.array(w, dtype=np.float64, order="C"), ctypes.c_double(variance)
-    ask = _ASK() if late is None else _ASK(late)
+    clock = _Clock(late)
     call = _functions(kernels).fewer
-    checked(call(lapack(), *z.shape, s.ctypes.data, target, ask, z.ctypes.data, ctypes.byref(reached)))
+    clock.checked(call(lapack(), *z.shape, s.ctypes.data, target, clock.ask, z.ctypes.data, ctypes.byref(reached)))
     return z, reached.value
 
 
