@@ -376,6 +376,9 @@ def copied(beside: Beside, support: Index, of: int = 0) -> list[tuple[int, Index
     for at in reversed(range(len(support))):
         feature = int(support[at])
         near = np.flatnonzero(np.abs(own[:feature] - own[feature]) <= _COPY * beside.size)
+        if len(support) > 1:  # one entry tells most features apart
+            other = sizes[:, at - 1]
+            near = near[np.abs(other[near] - other[feature]) <= _COPY * beside.size]
         apart = np.abs(sizes[near] - sizes[feature])
         apart[:, at] = 0.0
         alike = near[apart.max(axis=1, initial=0.0) <= _COPY * beside.size]

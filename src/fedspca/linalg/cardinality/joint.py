@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside, Column
-from fedspca.linalg.cardinality.column import Columns, best_columns, best_of_each, lowest
+from fedspca.linalg.cardinality.column import Columns, best_columns, best_of_each, copied, lowest
 from fedspca.linalg.cardinality.moves import exchanged, handed_over, swapped
 from fedspca.linalg.cardinality.points import Points, bases, fitted, in_order, parts, supports_of, swept
 from fedspca.linalg.cardinality.polish import (
@@ -241,6 +241,8 @@ def _lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:
         if not len(support):
             continue
         beside = Beside(s, orthonormal_basis(np.delete(z, j, axis=1)), orthogonal)
+        if not copied(beside, support):
+            continue
         there = lowest(beside, beside.column(support))
         if (there.support != support).any():
             z = _with(z, j, there)

@@ -37,7 +37,7 @@ def suits(k: Sequence[int], tuning: Tuning) -> bool:
 
 def available(w: Array) -> bool:
     """Whether C can treat these loadings."""
-    return library() is not None and w.shape[1] <= _COLUMNS
+    return library() is not None and w.shape[1] <= _COLUMNS and int(np.count_nonzero(w)) <= _MANY
 
 
 def searched(
