@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
 
@@ -14,6 +15,13 @@ from fedspca.linalg.compiled import library as loading
 from fedspca.linalg.compiled.library import checked, doubles, integers, library, numpy_only
 
 compiled = pytest.mark.skipif(library() is None, reason="nothing was compiled here")
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler here")
+@pytest.mark.skipif(os.environ.get("FEDSPCA_COMPILED") == "0", reason="compiled code was left out")
+def test_where_there_is_a_compiler_the_library_is_there():
+    """Without this, a build that fails would only skip the tests of compiled code."""
+    assert library() is not None
 
 
 def test_within_numpy_only_nothing_is_compiled():
