@@ -59,7 +59,6 @@ ELSEWHERE = {
     "linalg/compiled/blas.py": ("linalg/compiled/test_splitting.py", "a table of BLAS functions, used there"),
     "linalg/compiled/factors.py": ("linalg/compiled/test_stiefel.py", "a table of LAPACK functions, used there"),
     "linalg/newton.py": ("solvers/exact/test_penalised.py", "the solver's optimality is asserted"),
-    "linalg/symmetric.py": ("solvers/exact/test_whole.py", "the question's answer is packed so"),
     "literature/base.py": ("contracts/literature.py", "every method inherits the contract"),
     "masking/messages.py": ("masking/test_party.py", "names of messages"),
     "report/methods.py": ("report/test_page.py", "a part of the page"),

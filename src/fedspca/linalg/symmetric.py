@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_DIGITS = 2.0**26
+_UNLIKELY = 1.37  # so that no common variance, such as 1 or a number of rows, lies between two powers of two
+
 
 def packed_size(d: int) -> int:
     """The number of entries in the upper triangle of a d x d matrix."""
@@ -35,6 +38,17 @@ def mirrored(upper: Array) -> Array:
     matrix = upper + upper.T
     matrix.flat[:: len(matrix) + 1] = upper.diagonal()
     return matrix
+
+
+def coarse(s: Array) -> Array:
+    """S to seven digits: each entry is rounded by at most 2⁻²⁴ √(s_ii s_jj), to a multiple of a power of two.
+
+    Matrices that differ by rounding errors are then equal to the last bit, unless an entry is half way between two
+    multiples. Such an entry is rare: rounding errors are millions of times smaller than the multiples.
+    """
+    _, exponents = np.frexp(_UNLIKELY * np.sqrt(s.diagonal()))  # powers of two: they divide without rounding
+    units = np.ldexp(1.0, exponents)
+    return np.asarray(np.rint(s / units / units[:, None] * _DIGITS) / _DIGITS * units[:, None] * units)
 
 
 def _upper(d: int) -> NDArray[np.bool_]:

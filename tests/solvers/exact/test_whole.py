@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fedspca import ExactSPCA, LocalFederation, Policy, Site, SiteRefusal, SparsePCAModel
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.federation.secure import secure_federation
-from fedspca.linalg.symmetric import pack, unpack
+from fedspca.linalg.symmetric import unpack
 from fedspca.site.errors import InvalidData
 from fedspca.site.question import Query
 from fedspca.solvers.stopping import StopReason
@@ -45,13 +45,6 @@ def pitprops():
 
 
 # -- the question ------------------------------------------------------------------------------------------------------
-
-
-def test_a_packed_matrix_comes_back():
-    x = np.random.default_rng(0).standard_normal((7, 5))
-    assert np.array_equal(unpack(pack(x.T @ x)), x.T @ x)
-    with pytest.raises(ValueError, match="4 numbers"):
-        unpack(np.zeros(4))
 
 
 @pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sp.csr_array, lambda x: x.astype(np.float32)])
@@ -161,6 +154,32 @@ def test_nor_does_it_in_any_other_mode(asked):
         varied = fitted(*VARIANTS[name](WINE))
         assert np.array_equal(varied != 0, plain != 0), name
         assert np.abs(varied - plain).max() < 1e-8, name
+
+
+@pytest.mark.parametrize(
+    ("table", "r", "asked"),  # each ended elsewhere for one of the variants, when a search saw all digits of S
+    [
+        (WINE, 3, {"lam": 8.9}),
+        (WINE, 4, {"n_nonzero": 6, "orthogonal": False}),
+        (WDBC, 4, {"lam": 28.45}),
+        (WDBC, 5, {"lam": 113.8}),
+        (WDBC, 2, {"lam": 569.0}),
+    ],
+)
+def test_searches_that_depend_on_every_digit_see_seven(table, r, asked):
+    x = standardised(table)
+
+    def fitted(rows, sites=None):
+        return ExactSPCA(r, proof_seconds=0.0, **asked).fit(rows, sites=sites).components_
+
+    plain = fitted(x)
+    for name, vary in VARIANTS.items():
+        assert np.abs(fitted(*vary(x)) - plain).max() < 1e-8, name
+
+
+def test_a_penalised_solution_is_one_of_all_digits():
+    model = ExactSPCA(2, lam=90.0, scale=True, proof_seconds=0.0).fit(WINE)
+    assert model.certificate_ < 1e-10
 
 
 @pytest.mark.parametrize("search", ["thorough", "products"])

@@ -29,6 +29,8 @@ _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
 _FAR_APART = 0.1  # if the sine between every column and the earlier ones is above this, squaring costs two digits
 _RIDGE, _FLAT = 1e-9, 1e-3  # shares of the largest curvature, as in `together.py`
 _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
+_NEAR, _LAST = 1e-5, 3  # a Newton step shorter than this doubles the digits; three have them all
+_LAST_RIDGE = 1e-7  # for the last steps: where weights can change and the span stays, rounding errors must not grow
 
 
 class Fit(NamedTuple):
@@ -138,18 +140,40 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
     still, rounds = (_ROUGH_STILL, _ROUGH_ROUNDS) if rough else (_STILL, _ROUNDS)
     supports = [np.flatnonzero(column) for column in w.T]
     best = Fit(w, captured(s, w))
+    if not rough and (exact := _all_digits(s, best)) is not None:
+        return exact
     for _ in range(rounds):
         before, z = best, _in_turn(s, best.w, supports)
         best = max((Fit(x, captured(s, x)) for x in (z, *_newton(s, z))), key=lambda fit: fit.variance)
         if best.variance <= before.variance * (1.0 + still):
             break
-    return best
+    return best if rough else _all_digits(s, best) or best
+
+
+def _all_digits(s: Array, fit: Fit) -> Fit | None:
+    """The maximum by Newton steps alone, if it is near: variances say nothing of the last eight digits of weights."""
+    w = fit.w
+    for _ in range(_LAST):
+        step, definite = _newton_step(s, w, _LAST_RIDGE)
+        if not definite or float(np.linalg.norm(step)) > _NEAR:
+            return None
+        w = (w + step) / np.linalg.norm(w + step, axis=0)
+    variance = captured(s, w)
+    return Fit(w, variance) if variance >= fit.variance * (1.0 - 1e-12) else None
 
 
 def _newton(s: Array, w: Array) -> list[Array]:
-    """Newton steps of some lengths on ``tr((w' w)^-1 w' S w)`` over the non-zeros of w.
+    """Loadings after Newton steps of some lengths; none if there is no step."""
+    step, _ = _newton_step(s, w, _RIDGE)
+    if not step.any():
+        return []
+    return [(w + length * step) / np.linalg.norm(w + length * step, axis=0) for length in _LENGTHS]
 
-    There are none if w is dependent, or if its span contains all of S on its features: nothing is curved then.
+
+def _newton_step(s: Array, w: Array, ridge: float) -> tuple[Array, bool]:
+    """A Newton step on ``tr((w' w)^-1 w' S w)`` over the non-zeros of w, and whether w is near a maximum.
+
+    The step is zero if w is dependent, or if its span contains all of S on its features: nothing is curved then.
 
     Where the Hessian is indefinite, the slope is divided by absolute curvatures, and the step leaves a saddle point.
 
@@ -161,7 +185,7 @@ def _newton(s: Array, w: Array) -> list[Array]:
     gram = w.T @ w
     inverse = solve_positive(gram, np.eye(len(gram)))
     if inverse is None:
-        return []
+        return np.zeros_like(w), False
     dual = w @ inverse
     off = np.eye(len(w)) - dual @ w.T
     image = s @ dual
@@ -171,20 +195,18 @@ def _newton(s: Array, w: Array) -> list[Array]:
     hessian = curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * (dual.T @ image)[i][:, i] - x * y.T - y * x.T
     size = float(np.abs(hessian.diagonal()).max())
     if not size > 0.0:  # as where the rest of S has no variance
-        return []
+        return np.zeros_like(w), False
     entries = w[a, i]
     hessian -= size * (np.outer(entries, entries) * (i[:, None] == i))  # the length of a column does not count
-    hessian.flat[:: len(a) + 1] -= _RIDGE * size  # nor does what leaves the span as it is
-    step = solve_positive(-hessian, slope[a, i])
-    if step is None:
+    hessian.flat[:: len(a) + 1] -= ridge * size  # nor does what leaves the span as it is
+    along = solve_positive(-hessian, slope[a, i])
+    definite = along is not None
+    if along is None:
         values, vectors = eigenpairs(hessian)
-        step = vectors @ ((vectors.T @ slope[a, i]) / np.maximum(np.abs(values), _FLAT * size))
-    found = []
-    for length in _LENGTHS:
-        z = w.copy()
-        z[a, i] += length * step
-        found.append(z / np.linalg.norm(z, axis=0))
-    return found
+        along = vectors @ ((vectors.T @ slope[a, i]) / np.maximum(np.abs(values), _FLAT * size))
+    step = np.zeros_like(w)
+    step[a, i] = along
+    return step, definite
 
 
 def _in_turn(s: Array, w: Array, supports: list[Index]) -> Array:

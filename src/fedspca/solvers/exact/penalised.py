@@ -12,11 +12,13 @@ from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import canonical_order
 from fedspca.linalg.shrinkage import soft_threshold
 from fedspca.linalg.splitting import settle
-from fedspca.solvers.exact.penalised_search import first_look, search, solved
+from fedspca.solvers.exact.penalised_search import first_look, proximal_pays, search, solved
 from fedspca.solvers.exact.problem import Assessment, Incumbent, oversampled, scatter
 from fedspca.solvers.exact.tuning import PenalisedTuning
 
 Array = NDArray[np.float64]
+
+_EXACT, _LAST = 1e-10, 4  # residual, and the most steps, of the last solve: a Newton step has all digits
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,15 @@ class Penalised:
         order, signs = self._canonical_order(quadratic, found.w)
         multiplier = found.multiplier[np.ix_(order, order)] * np.outer(signs, signs)
         return replace(found, w=found.w[:, order] * signs, multiplier=multiplier)
+
+    def finished(self, quadratic: Quadratic, near: L1Solution) -> L1Solution:
+        """The stationary point of S itself near one of an S that is known to seven digits.
+
+        Only Newton steps on the support are left to take. If they do not pay, the point stays as it is.
+        """
+        if not proximal_pays(near.w, self.tuning):
+            return near
+        return minimise(quadratic, self.lam, near.w, tol=_EXACT, max_iter=_LAST, multiplier=near.multiplier)
 
     def _over_all(
         self, quadratic: Quadratic, rows: NDArray[np.intp], found: L1Solution, tol: float, tuning: PenalisedTuning

@@ -143,7 +143,7 @@ def solved(
     If ADMM does not settle, a few proximal steps go on from there; in a hurry, only if it ended in a sparse point.
     """
     most = tuning.steps if tol >= tuning.rough else tuning.last_steps
-    if _proximal_pays(w, tuning):
+    if proximal_pays(w, tuning):
         return minimise(q, lam, w, tol=tol, max_iter=most, multiplier=multiplier)
     s = settle(q, lam, w, steps=tuning.settling, tol=SETTLED * tol, multiplier=multiplier, widen=tuning.hurried)
     if s.sparse:
@@ -157,7 +157,7 @@ def solved(
     return minimise(q, lam, s.w, tol=tol, max_iter=most, multiplier=s.multiplier)
 
 
-def _proximal_pays(w: Array, tuning: PenalisedTuning) -> bool:
+def proximal_pays(w: Array, tuning: PenalisedTuning) -> bool:
     """Whether proximal steps are faster than ADMM: their systems are small if few columns overlap in any feature."""
     if w.shape[1] <= 2 * tuning.some:
         return bool(w.shape[1] <= tuning.proximal)
@@ -192,8 +192,8 @@ def _from_split(
         points.insert(0, (starts[first], starts[first], rough.multipliers[ranked[0]]))
     found = []
     for w, z, multiplier in points:
-        point = w if tuning.hurried and not _proximal_pays(z, tuning) else _sparse(w, z)
-        pays = _proximal_pays(point, tuning)  # else ADMM goes on, from the best of them
+        point = w if tuning.hurried and not proximal_pays(z, tuning) else _sparse(w, z)
+        pays = proximal_pays(point, tuning)  # else ADMM goes on, from the best of them
         found.append(solved(q, lam, point, tuning.rough, tuning) if pays else _as_it_is(q, lam, point, multiplier))
         if tuning.late:
             break

@@ -4,6 +4,7 @@ import math
 import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,8 @@ from fedspca.federation.base import Federation
 from fedspca.linalg import nystrom
 from fedspca.linalg.cardinality.bounds import seconds_for, several_bound
 from fedspca.linalg.cardinality.fewest import fewest_nonzeros, no_more_than_alike
-from fedspca.linalg.cardinality.joint import best_loadings
-from fedspca.linalg.cardinality.polish import refit_orthogonal
+from fedspca.linalg.cardinality.joint import best_loadings, finished
+from fedspca.linalg.cardinality.polish import Fit, captured, refit_orthogonal
 from fedspca.linalg.cardinality.proof import bound_loadings
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.operators import Frame
@@ -22,7 +23,7 @@ from fedspca.linalg.penalised_bound import penalised_bound
 from fedspca.linalg.quadratic import DenseQuadratic
 from fedspca.linalg.rotations import random_rotations, rotated
 from fedspca.linalg.small import largest_eigenpairs
-from fedspca.linalg.symmetric import unpack
+from fedspca.linalg.symmetric import coarse, unpack
 from fedspca.site.question import Query
 from fedspca.solvers.asking import frame_arrays
 from fedspca.solvers.exact import many_nonzeros
@@ -76,6 +77,14 @@ class Solved:
     certificate: float = np.nan
 
 
+class Seen(NamedTuple):
+    """S, perhaps to seven digits, with its largest eigenvalues, descending, and their eigenvectors (d × r)."""
+
+    s: Array
+    values: Array
+    basis: Array
+
+
 def pays(n_rows: float, d: int, r: int) -> bool:
     """Whether on one machine S is formed for loadings with a given number of non-zeros.
 
@@ -103,6 +112,9 @@ def solve(
 ) -> Solved:
     """Solve any of the three problems on S. Features that do not vary take no part.
 
+    Searches see S to seven digits, so that rounding errors decide nothing: neither the number of sites nor the order of
+    rows. What they find is then solved on S itself.
+
     Parameters
     ----------
     s : ndarray of shape (d, d)
@@ -122,14 +134,18 @@ def solve(
     part = s if len(varying) == len(s) else s[np.ix_(varying, varying)]
     r = state.n_components
     values, basis = leading(part, r)
+    rough = coarse(part)
+    seen = Seen(rough, *leading(rough, r))
     before = [] if earlier is None else [w] if (w := _on_rows(earlier.w, varying)) is not None else []
     bound: float | None
     if isinstance(problem, Cardinality):
-        w, stopped, bound = _cardinality(part, problem, basis, before, seconds, deadline)
+        w, stopped, bound = _cardinality(part, seen, problem, before, seconds, deadline)
     elif isinstance(problem, VarianceKept):
-        w, stopped, bound = _variance_kept(part, problem, float(values.sum()), basis, before, seconds, deadline)
+        w, stopped, bound = _variance_kept(Seen(part, values, basis), seen, problem, before, seconds, deadline)
     elif isinstance(problem, Penalised):
-        return _penalised(s, problem, state, scatter(basis, varying, len(s)), values, earlier, seconds, deadline)
+        seen = Seen(coarse(s), seen.values, scatter(seen.basis, varying, len(s)))
+        solved = _penalised(s, seen, problem, state, earlier, seconds, deadline)
+        return replace(solved, basis=scatter(basis, varying, len(s)), dense=float(values.sum()))
     else:
         raise TypeError(f"{type(problem).__name__} is no problem that can be solved on S.")
     return Solved(scatter(w, varying, len(s)), stopped, bound, scatter(basis, varying, len(s)), float(values.sum()))
@@ -165,16 +181,17 @@ def known(s: Array, problem: Problem, state: State, solved: Solved) -> State:
 
 
 def _cardinality(
-    s: Array, problem: Cardinality, basis: Array, before: list[Array], seconds: float, deadline: float
+    s: Array, seen: Seen, problem: Cardinality, before: list[Array], seconds: float, deadline: float
 ) -> tuple[Array, StopReason, float]:
     k = tuple(min(kj, len(s)) for kj in problem.k)
     if len(k) > 1 and max(k) > many_nonzeros.MANY:
-        starts = [*_turned(basis, many_nonzeros.STARTS), *before]
-        fit = many_nonzeros.loadings(s, k, problem.orthogonal, starts, problem.tuning)
+        starts = [*_turned(seen.basis, many_nonzeros.STARTS), *before]
+        fit = many_nonzeros.loadings(seen.s, k, problem.orthogonal, starts, problem.tuning)
     else:
         tuning = replace(Tuning.for_size(len(s), max(k), len(k)), deadline=deadline)
-        turned = _turned(basis, tuning.rotations) if tuning.points > 1 else [basis]
-        fit = best_loadings(s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=[*turned, *before])
+        turned = _turned(seen.basis, tuning.rotations) if tuning.points > 1 else [seen.basis]
+        fit = best_loadings(seen.s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=[*turned, *before])
+    fit = finished(s, Fit(fit.w, captured(s, fit.w)), k, problem.orthogonal)
     ended = _ended(deadline)
     bounded = bound_loadings(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
     stopped = StopReason.PROVED if bounded.proved else ended
@@ -182,33 +199,41 @@ def _cardinality(
 
 
 def _variance_kept(
-    s: Array,
-    problem: VarianceKept,
-    dense: float,
-    basis: Array,
-    before: list[Array],
-    seconds: float,
-    deadline: float,
+    whole: Seen, seen: Seen, problem: VarianceKept, before: list[Array], seconds: float, deadline: float
 ) -> tuple[Array, StopReason, float | None]:
-    r, target = basis.shape[1], problem.share * dense * (1.0 - 1e-10)
-    tuning = replace(Tuning(), deadline=deadline)
+    s, r = whole.s, whole.basis.shape[1]
+    fit = refit_orthogonal(s, _fewest(seen, problem, before, seconds, deadline))
+    if fit.variance < _target(whole, problem):  # an eighth digit decides
+        fit = refit_orthogonal(s, _fewest(whole, problem, before, seconds, deadline))
+    ended, bound = _ended(deadline), None
+    if 16 * seconds_for(len(s)) <= seconds:
+        bound = max(several_bound(s, r, float(np.count_nonzero(fit.w) - r)), fit.variance)
+    return fit.w, ended, bound
+
+
+def _target(seen: Seen, problem: VarianceKept) -> float:
+    """The variance to keep."""
+    return problem.share * float(seen.values.sum()) * (1.0 - 1e-10)
+
+
+def _fewest(seen: Seen, problem: VarianceKept, before: list[Array], seconds: float, deadline: float) -> Array:
+    """The sparsest loadings that keep the share."""
+    s, basis, r = seen.s, seen.basis, seen.basis.shape[1]
+    target, tuning = _target(seen, problem), replace(Tuning(), deadline=deadline)
     dense_starts = _turned(basis, _ROTATIONS if basis.size <= _SMALL else 0)
     turned = dense_starts[min(1, r - 1)]
-    coarse = turned
+    coarsest = turned
     if basis.size > FEW and (r <= _MANY or not starts_near(s, turned, target)):
         found = sparsest(DenseQuadratic(s), turned, target, problem.tuning.to_the_end())
-        coarse = turned if found is None else found
-    starts = [*starts_near(s, coarse, target), *dense_starts[2:], *before]
-    fit = fewest_nonzeros(s, target, tuning=tuning, starts=starts) or refit_orthogonal(s, coarse)
+        coarsest = turned if found is None else found
+    starts = [*starts_near(s, coarsest, target), *dense_starts[2:], *before]
+    fit = fewest_nonzeros(s, target, tuning=tuning, starts=starts) or refit_orthogonal(s, coarsest)
     checked = seconds > 0.0  # like a proof: it takes as long as the fit, and seldom finds anything
     if np.count_nonzero(fit.w) <= FEW and (checked or problem.share < _NEAR or r == 1 or basis.size <= _SMALL):
         hope = 0.0 if checked or problem.share < _NEAR else _HOPE
         alike = _turned(basis, Tuning.for_size(len(s), 1, r).rotations) if checked else dense_starts[:2]
         fit = no_more_than_alike(s, fit, target, hope=hope, tuning=tuning, starts=alike, whole=checked)
-    ended, bound = _ended(deadline), None
-    if 16 * seconds_for(len(s)) <= seconds:
-        bound = max(several_bound(s, r, float(np.count_nonzero(fit.w) - r)), fit.variance)
-    return fit.w, ended, bound
+    return fit.w
 
 
 def _ended(deadline: float) -> StopReason:
@@ -231,17 +256,17 @@ def _rotations(n: int, r: int) -> Array:
 
 def _penalised(
     s: Array,
+    seen: Seen,
     problem: Penalised,
     state: State,
-    basis: Array,
-    values: Array,
     earlier: Earlier | None,
     seconds: float,
     deadline: float,
 ) -> Solved:
-    start = nystrom.complete(basis, state.n_components)
+    start = nystrom.complete(seen.basis, state.n_components)
     before = [] if earlier is None else [orthonormal(earlier.w)]
-    found = problem.on(DenseQuadratic(s), start, state.rotations, before, deadline)
+    near = problem.on(DenseQuadratic(seen.s), start, state.rotations, before, deadline)
+    found = problem.finished(DenseQuadratic(s), near)
     certificate = problem.certificate(found.w, s @ found.w, found.multiplier)
     stopped = StopReason.CERTIFIED if certificate <= problem.tol else StopReason.STALLED
     if time.monotonic() > deadline:
@@ -249,4 +274,4 @@ def _penalised(
     bound = None
     if 16 * seconds_for(len(s)) <= seconds:
         bound = -penalised_bound(s, len(problem.lam), problem.lam, best=found.objective)
-    return Solved(found.w, stopped, bound, basis, float(values.sum()), certificate)
+    return Solved(found.w, stopped, bound, seen.basis, float(seen.values.sum()), certificate)
