@@ -49,7 +49,6 @@ ELSEWHERE = {
     "linalg/cardinality/bounds.py": ("linalg/cardinality/test_proof.py", "bounds are compared with all supports"),
     "linalg/cardinality/branch.py": ("linalg/cardinality/test_proof.py", "proofs are compared with all supports"),
     "linalg/cardinality/column.py": ("linalg/cardinality/test_joint.py", "the search is compared with all supports"),
-    "linalg/cardinality/moves.py": ("linalg/cardinality/test_joint.py", "the search is compared with all supports"),
     "linalg/cardinality/others.py": ("linalg/cardinality/test_sweeps.py", "columns beside others are compared there"),
     "linalg/cardinality/partition.py": ("linalg/cardinality/test_fewest.py", "a start of that search"),
     "linalg/cardinality/selection.py": ("linalg/cardinality/test_joint.py", "ties are asserted there"),

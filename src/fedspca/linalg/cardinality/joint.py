@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside, Column
 from fedspca.linalg.cardinality.column import Columns, best_columns, best_of_each, copied, lowest
-from fedspca.linalg.cardinality.moves import exchanged, handed_over, swapped
+from fedspca.linalg.cardinality.moves import exchanged, handed_over, redivided, swapped
 from fedspca.linalg.cardinality.points import Points, bases, fitted, in_order, parts, supports_of, swept
 from fedspca.linalg.cardinality.polish import (
     Fit,
@@ -108,6 +108,7 @@ def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list
     best = _polished(s, points, orthogonal)
     if tuning.handovers:
         best = handed_over(s, best, k, orthogonal, tuning)
+        best = redivided(s, best, k, orthogonal, tuning)
         best = swapped(s, best, k, orthogonal, tuning)
         best = exchanged(s, best, k, orthogonal, tuning)
     return best

@@ -5,7 +5,7 @@ from itertools import combinations, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.cardinality.beside import Beside
+from fedspca.linalg.cardinality.beside import Beside, Column
 from fedspca.linalg.cardinality.column import Columns, best_of_each, best_of_trials, climbed, promised_by_swaps
 from fedspca.linalg.cardinality.points import GAIN, Counts, Points, bases, fitted, parts, put, swept
 from fedspca.linalg.cardinality.polish import Fit
@@ -17,6 +17,7 @@ Index = NDArray[np.intp]
 
 _CLIMBED = 8  # points with a feature handed over that are improved by swaps, best first
 _TRIED = 3  # features that may replace the one given up, the most promising ones
+_TRADES = 4  # features that two columns trade in a row, at most
 
 
 def handed_over(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
@@ -103,6 +104,56 @@ def _taken(
             put(points, np.arange(len(near)), j, took)
             found.append(Points(points, beside.captured[near] + took.gains))
     return found
+
+
+def redivided(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
+    """Let two columns divide their features anew while that gains (Kernighan and Lin 1970).
+
+    They trade one feature for one, several times in a row: a trade that loses may lead to one that gains more.
+    """
+    for _ in range(tuning.sweeps):
+        if tuning.late:
+            break
+        trials = [w for pair in combinations(range(len(k)), 2) for w in _division(s, fit.w, pair, orthogonal)]
+        better = _better(fitted(s, np.array(trials), k, orthogonal), fit) if trials else None
+        if better is None:
+            break
+        fit = _settled(s, better, k, orthogonal, tuning)
+    return fit
+
+
+def _division(s: Array, w: Array, pair: tuple[int, int], orthogonal: bool) -> list[Array]:
+    """The point after the best number of trades between two columns; none if they have nothing to trade.
+
+    A feature that both have, or that was traded before, stays where it is.
+    """
+    beside = Beside(s, bases(np.delete(w, pair, axis=1)[None]), orthogonal)
+    one, two = (beside.column(np.flatnonzero(w[:, j])) for j in pair)
+    stays = np.intersect1d(one.support, two.support)
+    best, found = -np.inf, []
+    for _ in range(_TRADES):
+        mine, yours = np.setdiff1d(one.support, stays), np.setdiff1d(two.support, stays)
+        if not mine.size or not yours.size or not np.isfinite(one.gain + two.gain):
+            break
+        promised = _promised(beside, one, mine, yours) + _promised(beside, two, yours, mine).T
+        give, take = np.unravel_index(np.argmax(promised), promised.shape)
+        one = beside.column(np.sort(np.where(one.support == mine[give], yours[take], one.support)))
+        two = beside.column(np.sort(np.where(two.support == yours[take], mine[give], two.support)))
+        stays = np.append(stays, [mine[give], yours[take]])
+        if one.gain + two.gain > best:
+            best, z = one.gain + two.gain, w.copy()
+            z[:, pair] = 0.0
+            z[one.support, pair[0]], z[two.support, pair[1]] = one.weights, two.weights
+            found = [z]
+    return found
+
+
+def _promised(beside: Beside, column: Column, leaving: Index, entering: Index) -> Array:
+    """What a column gains if some feature of it leaves and some other enters: (leaving, entering)."""
+    support, x, first = column.support[None], column.weights[None], np.zeros(1, dtype=np.intp)
+    here = Columns(support, x, np.array([column.gain]), first)
+    promised = promised_by_swaps(beside, here, beside.images(support, x, first))[0]
+    return np.asarray(promised[np.ix_(np.searchsorted(column.support, leaving), entering)])
 
 
 def swapped(s: Array, fit: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:

@@ -81,6 +81,7 @@ typedef struct {
         *top, *bounds, *left, *gram, *turn, *scores, *promised, *step, *stepped, *joined, *moved, *product, *start, *end;
     index_t *support, *trials, *order, *space, *moving, *features, *owners, *named, *lists, *pool;
     uint64_t *table;
+    char *stays; /* d: whether a feature stays in its column */
     Swap *swaps;
     Columns found, ended, merged, kept, given_up, one;
     Points first, second, third, scratch;
@@ -161,6 +162,7 @@ double polished(Search *search, double *w, double variance);
 
 /* columns_moves.c */
 void handed_over(Search *search, double *w, double *variance, const Effort *effort);
+void redivided(Search *search, double *w, double *variance, const Effort *effort);
 void swapped(Search *search, double *w, double *variance, const Effort *effort);
 void exchanged(Search *search, double *w, double *variance, const Effort *effort);
 

@@ -117,6 +117,7 @@ static void lay_out(Memory *memory, Search *search, const Effort *effort) {
     index_t **orders[] = {&search->order, &search->space, &search->moving, &search->owners};
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) *orders[i] = take_indices(memory, sorted);
     search->table = take(memory, 4 * sorted + 8, sizeof(uint64_t));
+    search->stays = take(memory, d, 1);
     search->swaps = take(memory, 4 * most, sizeof(Swap));
     Columns *lists[] = {&search->found, &search->ended, &search->merged};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) take_columns(memory, lists[i], 2 * columns, most);
@@ -310,6 +311,7 @@ static void single(Search *search, const Effort *effort) {
 static void last_moves(Search *search, const Effort *effort) {
     double *w = search->first.w, *variance = search->first.variances;
     handed_over(search, w, variance, effort);
+    redivided(search, w, variance, effort);
     swapped(search, w, variance, effort);
     exchanged(search, w, variance, effort);
 }

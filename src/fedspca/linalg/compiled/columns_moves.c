@@ -4,7 +4,7 @@
 
 #include "columns.h"
 
-enum { CLIMBED = 8, TRIED = 3 };
+enum { CLIMBED = 8, TRIED = 3, TRADES = 4 };
 
 static size_t bytes_of(const Search *search) { return (size_t)(search->r * search->d) * sizeof(double); }
 
@@ -139,6 +139,108 @@ void handed_over(Search *search, double *w, double *variance, const Effort *effo
     }
 }
 
+/* P S P beside all columns of w but two. */
+static void beside_all_but(Search *search, const double *w, index_t one, index_t two) {
+    const double *columns[MOST_COLUMNS];
+    index_t q = 0;
+    for (index_t j = 0; j < search->r; j++)
+        if (j != one && j != two) columns[q++] = w + j * search->d;
+    stand_beside(search, q, columns, search->orthogonal);
+}
+
+/* One of two columns that trade features. Its image is P S P x. */
+typedef struct {
+    index_t k, *support;
+    double gain, *x, *image;
+} Half;
+
+/* The best column on the support of a half, in place. */
+static void refit_half(Search *search, Half *half) {
+    sort_features(half->k, half->support);
+    half->gain = refit(search, half->k, half->support, -INFINITY, half->x);
+    if (isfinite(half->gain)) image_beside(search, half->k, half->support, half->x, half->image);
+}
+
+/* What a half gains where its entry number `at` leaves and a feature enters, as `promised_by_swaps` tells it. */
+static double promise(Search *search, const Half *half, index_t at, index_t feature) {
+    const double *own = search->beside.diagonal;
+    index_t leaves = half->support[at];
+    if (half->k == 1) return own[feature];
+    double x = half->x[at], weight = x * x < 1.0 - 1e-12 ? x * x : 1.0 - 1e-12, rest = 1.0 - weight;
+    double kept = (half->gain - 2.0 * x * half->image[leaves] + weight * own[leaves]) / rest;
+    double cross = (half->image[feature] - x * row_beside(search, leaves)[feature]) / sqrt(rest);
+    double middle = 0.5 * (kept - own[feature]);
+    return own[feature] + middle + sqrt(middle * middle + cross * cross);
+}
+
+/* Trade the feature of each half for one of the other that promises most, of those that do not stay; returns 0 where
+   there is none. */
+static int trade(Search *search, Half *one, Half *two, char *stays) {
+    double most = -INFINITY;
+    index_t give = -1, take = -1;
+    for (index_t i = 0; i < one->k; i++) {
+        if (stays[one->support[i]]) continue;
+        for (index_t j = 0; j < two->k; j++) {
+            if (stays[two->support[j]]) continue;
+            double promised = promise(search, one, i, two->support[j]) + promise(search, two, j, one->support[i]);
+            if (!(promised > most)) continue;
+            most = promised;
+            give = i;
+            take = j;
+        }
+    }
+    if (give < 0) return 0;
+    index_t feature = one->support[give];
+    one->support[give] = two->support[take];
+    two->support[take] = feature;
+    stays[one->support[give]] = stays[feature] = 1;
+    refit_half(search, one);
+    refit_half(search, two);
+    return 1;
+}
+
+static Half half_of(Search *search, const double *column, index_t *support, double *x, double *image) {
+    Half half = {0, support, -INFINITY, x, image};
+    for (index_t f = 0; f < search->d; f++)
+        if (column[f] != 0.0) support[half.k++] = f;
+    if (half.k) refit_half(search, &half);
+    return half;
+}
+
+/* The point after the best number of trades between two columns, added to `second`. A feature that both have, or that
+   was traded before, stays where it is. */
+static void division(Search *search, const double *w, index_t one, index_t two) {
+    index_t d = search->d, size = search->most;
+    double best = -INFINITY, *moved = search->moved;
+    char *stays = search->stays;
+    beside_all_but(search, w, one, two);
+    Half mine = half_of(search, w + one * d, search->trials, search->best_x, search->step);
+    Half yours = half_of(search, w + two * d, search->trials + size, search->trial_x, search->step + d);
+    for (index_t f = 0; f < d; f++) stays[f] = w[one * d + f] != 0.0 && w[two * d + f] != 0.0;
+    for (int turn = 0; turn < TRADES && isfinite(mine.gain + yours.gain); turn++) {
+        if (!trade(search, &mine, &yours, stays)) break;
+        if (!(mine.gain + yours.gain > best)) continue;
+        best = mine.gain + yours.gain;
+        memcpy(moved, w, bytes_of(search));
+        put(search, moved, one, mine.k, mine.support, mine.x);
+        put(search, moved, two, yours.k, yours.support, yours.x);
+    }
+    if (!isfinite(best)) return;
+    double after = fitted(search, moved, search->orthogonal, search->stepped);
+    add_point(search, &search->second, search->stepped, after);
+}
+
+/* Let two columns divide their features anew while that gains. */
+void redivided(Search *search, double *w, double *variance, const Effort *effort) {
+    for (index_t sweep = 0; sweep < effort->sweeps; sweep++) {
+        search->second.m = 0;
+        for (index_t one = 0; one < search->r; one++)
+            for (index_t two = one + 1; two < search->r; two++) division(search, w, one, two);
+        if (!better(search, &search->second, w, variance)) break;
+        swept(search, w, variance, effort, 2, 1);
+    }
+}
+
 /* The `few` features of largest (or, with sign -1, of least) values, in order; ties by index. */
 static void extremes(index_t d, const double *values, double sign, index_t few, index_t *chosen) {
     index_t n = 0;
@@ -223,15 +325,6 @@ void swapped(Search *search, double *w, double *variance, const Effort *effort) 
         if (!better(search, points, w, variance)) break;
         swept(search, w, variance, effort, 2, 1);
     }
-}
-
-/* P S P beside all columns of w but two. */
-static void beside_all_but(Search *search, const double *w, index_t one, index_t two) {
-    const double *columns[MOST_COLUMNS];
-    index_t q = 0;
-    for (index_t j = 0; j < search->r; j++)
-        if (j != one && j != two) columns[q++] = w + j * search->d;
-    stand_beside(search, q, columns, search->orthogonal);
 }
 
 /* Points with two new columns, the first of them found before the second, added to `second`. */
