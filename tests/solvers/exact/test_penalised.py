@@ -205,3 +205,27 @@ def test_where_little_can_be_gained_the_plainest_starts_find_as_much(monkeypatch
     assert full.objective_ >= quick.objective_ * (1.0 + gains[0])
     assert quick.objective_ == pytest.approx(full.objective_, rel=1e-6)
     assert quick.stop_reason_ is StopReason.CERTIFIED
+
+
+@pytest.mark.parametrize("share", [0.15, 0.4])
+@pytest.mark.parametrize("r", [2, 3])
+def test_it_is_never_worse_than_the_heaviest_features_alone(r, share):
+    rng = np.random.default_rng(8)
+    for _ in range(25):
+        x = rng.standard_normal((30, 9)) * rng.permutation(np.geomspace(1e4, 1.0, 9))
+        s = np.cov((x + 0.3 * x[:, rng.permutation(9)]).T)
+        lam = 2.0 * share * float(s.diagonal().max())
+        alone = r * lam - float(np.sort(s.diagonal())[-r:].sum())
+        found = ExactSPCA(r, lam=lam, proof_seconds=0.0).fit_covariance(s).objective_
+        assert found <= alone + 1e-9 * abs(alone)
+
+
+@pytest.mark.parametrize(
+    ("seed", "best"), [(46, -0.90788171), (112, -0.72007002), (211, -0.57304581), (274, -0.33771567)]
+)
+def test_a_heavy_feature_of_another_column_may_be_a_column_of_its_own(seed, best):
+    rng = np.random.default_rng(seed)
+    common = rng.random(9)
+    s = np.outer(common, common) + np.diag(0.5 * rng.random(9))
+    lam = 0.8 * float(s.diagonal().max())
+    assert ExactSPCA(2, lam=lam, proof_seconds=0.0).fit_covariance(s).objective_ < best + 1e-6

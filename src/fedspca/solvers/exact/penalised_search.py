@@ -75,11 +75,9 @@ def search(
     found = _from_split(q, lam, np.array(starts), tuning)
     found += [solved(q, lam, w, tuning.rough, tuning) for w in before]
     found.sort(key=lambda s: s.objective)
-    if r > 2:
-        least = float(lam.min())
-        alone = first if first is not None and lam[0] == least else _first_columns(q, least, tuning)
-        found = _exchanges(q, lam, found, alone, tuning)
-    found = distinct(found)
+    least = float(lam.min())
+    alone = first if first is not None and (r == 2 or lam[0] == least) else _first_columns(q, least, tuning)
+    found = distinct(_exchanges(q, lam, found, alone, tuning))
     best = found[0]
     if not tuning.late and best.residual > tol:
         best = solved(q, lam, best.w, tol, tuning, best.multiplier)
@@ -193,11 +191,26 @@ def _from_split(
     found = []
     for w, z, multiplier in points:
         point = w if tuning.hurried and not proximal_pays(z, tuning) else _sparse(w, z)
-        pays = proximal_pays(point, tuning)  # else ADMM goes on, from the best of them
-        found.append(solved(q, lam, point, tuning.rough, tuning) if pays else _as_it_is(q, lam, point, multiplier))
+        if proximal_pays(point, tuning):
+            found.append(_no_worse(q, lam, w, z, solved(q, lam, point, tuning.rough, tuning), tuning))
+        else:  # ADMM goes on, from the best of them
+            found.append(_as_it_is(q, lam, point, multiplier))
         if tuning.late:
             break
     return found
+
+
+def _no_worse(q: Quadratic, lam: Array, w: Array, z: Array, found: L1Solution, tuning: PenalisedTuning) -> L1Solution:
+    """The solution, or a better one near the orthonormal points of ADMM, if one of these is better than it.
+
+    If z has an empty column, the solve begins at w, which need not be near what z tells.
+    """
+    points = np.array([w, orthonormal(z[None])[0]])
+    values = objectives(q, lam, points)
+    if found.objective <= float(values.min()) + _ALIKE * abs(found.objective):
+        return found
+    other = solved(q, lam, points[int(np.argmin(values))], tuning.rough, tuning)
+    return min(found, other, key=lambda s: s.objective)
 
 
 def _uncertain(q: Quadratic, w: Array, value: float) -> float:
@@ -271,11 +284,14 @@ def _beside(w: Array, x: Array) -> Array:
 
 
 def _exchanged(q: Quadratic, lam: Array, best: L1Solution, alone: Array, tuning: PenalisedTuning) -> list[L1Solution]:
-    """Points that differ from the best one in one or two columns; the most promising ones are solved."""
-    trials = [*_with_other_columns(q, lam, best.w, alone, tuning)[: tuning.trials]]
-    trials += turned_pairs(best.w, tuning.columns)
-    if not trials:
-        return []
+    """Points that differ from the best one in one or two columns; the most promising ones are solved.
+
+    With two components the starts have tried all turns, and paths other columns: single features are left.
+    """
+    trials = [*_singled_out(q, lam, best.w, tuning.singled)]
+    if len(lam) > 2:
+        trials.extend(_with_other_columns(q, lam, best.w, alone, tuning)[: tuning.trials])
+        trials.extend(turned_pairs(best.w, tuning.columns))
     found = _from_split(q, lam, np.array(trials), tuning, best)
     return sorted((s for s in found if s.objective < best.objective), key=lambda s: s.objective)
 
@@ -298,3 +314,20 @@ def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning
     trials = np.repeat(w[None], len(which), axis=0)
     trials[np.arange(len(which)), :, worst_first[which]] = fresh[which, :, column]
     return orthonormal(trials) if len(trials) else trials
+
+
+def _singled_out(q: Quadratic, lam: Array, w: Array, n: int) -> Array:
+    """The point with one feature as a column of its own, in the place of any column and taken from all others.
+
+    The n best of these, over the 2 n features of largest variance that w has: a heavy feature that another column
+    includes is seldom found again as a column alone.
+    """
+    used = np.flatnonzero(w.any(axis=1))
+    heavy = used[np.argsort(-q.diagonal()[used], kind="stable")[: 2 * n]]
+    feature, column = (each.ravel() for each in np.meshgrid(heavy, np.arange(len(lam)), indexing="ij"))
+    trials, at = np.repeat(w[None], len(feature), axis=0), np.arange(len(feature))
+    trials[at, feature] = 0.0
+    trials[at, :, column] = 0.0
+    trials[at, feature, column] = 1.0
+    trials = orthonormal(trials)
+    return np.asarray(trials[np.argsort(objectives(q, lam, trials), kind="stable")[:n]])
