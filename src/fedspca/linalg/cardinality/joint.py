@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside, Column
 from fedspca.linalg.cardinality.column import Columns, best_columns, best_of_each, copied, lowest
+from fedspca.linalg.cardinality.linked import linked
 from fedspca.linalg.cardinality.moves import exchanged, handed_over, redivided, swapped
-from fedspca.linalg.cardinality.points import Points, bases, fitted, in_order, parts, supports_of, swept
+from fedspca.linalg.cardinality.points import GAIN, Points, bases, fitted, in_order, parts, supports_of, swept
 from fedspca.linalg.cardinality.polish import (
     Fit,
     captured,
@@ -28,6 +29,7 @@ Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _APART = 1e-9  # columns farther from orthonormal than this are rejected
+_WORTH = 0.99  # share of the variance: linked columns that can hardly capture more are not tried
 _BEHIND = 0.1  # share of the variance: after a sweep, the later winner was never farther behind the best
 
 
@@ -92,6 +94,30 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
 
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
+    best = _searched_apart(s, k, orthogonal, tuning, dense)
+    return best if orthogonal or not tuning.handovers else _or_linked(s, best, k, tuning)
+
+
+def _or_linked(s: Array, best: Fit, k: Counts, tuning: Tuning) -> Fit:
+    """The same loadings, or better ones near linked columns, which the starts of a search do not show."""
+    if min(k) < max(k):
+        return best
+    for w in linked(s, k[0], len(k), _WORTH * best.variance):
+        if tuning.late:
+            break
+        near = Points.of([refit_free(s, _cut(w, k), rough=True)])
+        if columns.suits(k, tuning):
+            found = Fit(*columns.swept(s, near.w[0], float(near.variances[0]), k, False, tuning))
+        else:
+            found = swept_well(s, near, k, False, tuning, sweeps=tuning.sweeps, everywhere=True).best(1).fits()[0]
+        found = _refit(s, found, orthogonal=False)
+        if found.variance > best.variance * (1.0 + GAIN):
+            found = redivided(s, handed_over(s, found, k, False, tuning), k, False, tuning)
+            best = swapped(s, found, k, False, tuning)
+    return best
+
+
+def _searched_apart(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
     if columns.suits(k, tuning):
         found = columns.searched(s, k, orthogonal, tuning, dense)
         if found is not None:
