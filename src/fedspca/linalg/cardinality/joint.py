@@ -76,7 +76,8 @@ def _promising(s: Array, k: Counts, dense: list[Array], tuning: Tuning) -> Index
         return np.arange(len(s))
     lengths = [np.einsum("ij,ij->i", table, table) for table in (s, *dense[:1])]
     longest = heaviest(np.array(lengths), n // len(lengths))
-    return np.unique(np.concatenate([longest.ravel(), _single(s, k, tuning.quick()).supports.ravel()]))
+    found = columns.singles(s, k[0], tuning.quick()) if columns.suits(k, tuning) else []
+    return np.unique(np.concatenate([longest.ravel(), *(found or _single(s, k, tuning.quick()).supports)]))
 
 
 def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:

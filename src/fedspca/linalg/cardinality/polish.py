@@ -162,18 +162,24 @@ def _newton(s: Array, w: Array) -> list[Array]:
     inverse = solve_positive(gram, np.eye(len(gram)))
     if inverse is None:
         return []
-    dual = w @ inverse
+    dual, image = w @ inverse, s @ w
     off = np.eye(len(w)) - dual @ w.T
-    image = s @ dual
-    slope = off @ image
-    curved = off @ s @ off
-    x, y = dual[a][:, i], slope[a][:, i]
-    hessian = curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * (dual.T @ image)[i][:, i] - x * y.T - y * x.T
+    core = w.T @ image
+    slope = image @ inverse - dual @ (core @ inverse)
+    cross = dual @ (image - 0.5 * dual @ core).T  # Q S Q = S - cross - cross'
+    x, y = dual[np.ix_(a, i)], slope[np.ix_(a, i)]
+    hessian = (s - cross - cross.T)[np.ix_(a, a)]
+    hessian *= inverse[np.ix_(i, i)]
+    hessian -= off[np.ix_(a, a)] * (inverse @ core @ inverse)[np.ix_(i, i)]
+    mixed = x * y.T
+    hessian -= mixed
+    hessian -= mixed.T
     size = float(np.abs(hessian.diagonal()).max())
     if not size > 0.0:  # as where the rest of S has no variance
         return []
     entries = w[a, i]
-    hessian -= size * (np.outer(entries, entries) * (i[:, None] == i))  # the length of a column does not count
+    lengths = size * np.outer(entries, entries)
+    hessian -= np.where(i[:, None] == i, lengths, 0.0)  # the length of a column does not count
     hessian.flat[:: len(a) + 1] -= _RIDGE * size  # nor does what leaves the span as it is
     step = solve_positive(-hessian, slope[a, i])
     if step is None:

@@ -11,7 +11,7 @@
 #define WITHIN 1e-9
 #define CONVERGED 1e-7
 #define HELD 1e-8
-#define NEARLY_HELD 1e6
+#define NEARLY_HELD 1e-6 /* the reciprocal of that of beside.py */
 #define POWERS 8 /* squarings, at most: the 256th power, as in small.py */
 #define SCALED 3 /* after this many more than one, the power is scaled */
 
@@ -179,12 +179,10 @@ void power_step(Search *search, index_t k, const index_t *support, const double 
             scores[beside->entries[e]] += gain * along[p] * beside->weights[e];
 }
 
+/* A symmetric matrix times a vector: sums over rows do not wait for each other. */
 static inline void times(index_t k, const double *a, const double *x, double *y) {
-    for (index_t i = 0; i < k; i++) {
-        double sum = 0.0;
-        for (index_t j = 0; j < k; j++) sum += a[i * k + j] * x[j];
-        y[i] = sum;
-    }
+    memset(y, 0, (size_t)k * sizeof *y);
+    for (index_t j = 0; j < k; j++) add_scaled(k, x[j], a + j * k, y);
 }
 
 /* The square of a symmetric matrix, and its sum of squares. */
@@ -201,18 +199,38 @@ static inline double squared(index_t k, const double *restrict a, double *restri
     return diagonal + 2.0 * above;
 }
 
+enum { TILE = 4 };
+
+/* Rows i to i + 3 and columns j to j + 3 of the square of a symmetric matrix, whose sums are computed together. */
+static inline void squared_tile(index_t k, const double *restrict a, index_t i, index_t j, double *restrict square) {
+    double sums[TILE][TILE] = {{0.0}};
+    for (index_t c = 0; c < k; c++) {
+        const double *left = a + c * k + i, *right = a + c * k + j;
+        for (int p = 0; p < TILE; p++)
+            for (int q = 0; q < TILE; q++) sums[p][q] += left[p] * right[q];
+    }
+    for (int p = 0; p < TILE; p++)
+        for (int q = 0; q < TILE; q++) square[(i + p) * k + j + q] = square[(j + q) * k + i + p] = sums[p][q];
+}
+
+/* The square of a symmetric matrix of at least TILE rows, and its sum of squares: the last tiles overlap others. */
+WIDE_TOO static double squared_in_tiles(index_t k, const double *restrict a, double *restrict square) {
+    for (index_t i = 0; i < k; i += TILE)
+        for (index_t j = 0; j <= i; j += TILE)
+            squared_tile(k, a, i < k - TILE ? i : k - TILE, j < k - TILE ? j : k - TILE, square);
+    return dot(k * k, square, square);
+}
+
 /* The same, compiled for the sizes that are common. */
 static double squared_of_size(index_t k, const double *a, double *square) {
     switch (k) {
+    case 1: return squared(1, a, square);
     case 2: return squared(2, a, square);
     case 3: return squared(3, a, square);
     case 4: return squared(4, a, square);
     case 5: return squared(5, a, square);
     case 6: return squared(6, a, square);
-    case 8: return squared(8, a, square);
-    case 10: return squared(10, a, square);
-    case 12: return squared(12, a, square);
-    default: return squared(k, a, square);
+    default: return squared_in_tiles(k, a, square);
     }
 }
 
@@ -394,49 +412,53 @@ static double whitened(Search *search, index_t k, const double *metric, double *
     return value;
 }
 
-/* L^-1 of a lower triangular matrix, and the sum of its squares: the trace of (L L')^-1. */
-static double inverted(index_t k, const double *l, double *inverse) {
-    double sum = 0.0;
-    memset(inverse, 0, (size_t)(k * k) * sizeof *inverse);
-    for (index_t i = 0; i < k; i++) {
-        double *row = inverse + i * k;
-        row[i] = 1.0;
-        for (index_t j = 0; j < i; j++)
-            for (index_t c = 0; c <= j; c++) row[c] -= l[i * k + j] * inverse[j * k + c];
-        for (index_t c = 0; c <= i; c++) {
-            row[c] /= l[i * k + i];
-            sum += row[c] * row[c];
-        }
-    }
-    return sum;
-}
-
-/* Argmax of x' C x / x' M x for M = I - u u'. */
-static double refit_free(Search *search, index_t k, double floor, double *x) {
+/* The metric I - u u' (k x k). */
+static void metric_beside(Search *search, index_t k) {
     index_t q = search->beside.q;
-    double *metric = search->metric, *factor = search->other, *inverse = search->span, *core = search->power;
     for (index_t i = 0; i < k; i++)
         for (index_t j = 0; j < k; j++)
-            metric[i * k + j] = (i == j) - dot(q, search->inside + i * q, search->inside + j * q);
-    memcpy(factor, metric, (size_t)(k * k) * sizeof *factor);
-    if (cholesky(k, factor) || !(inverted(k, factor, inverse) < NEARLY_HELD)) return whitened(search, k, metric, x);
-    double *half = search->other, *white = search->metric, *y = search->inner, value = 0.0;
-    for (index_t i = 0; i < k; i++) /* C L^-T, then L^-1 C L^-T */
-        for (index_t j = 0; j < k; j++) half[i * k + j] = dot(j + 1, search->block + i * k, inverse + j * k);
-    memset(core, 0, (size_t)(k * k) * sizeof *core);
-    for (index_t i = 0; i < k; i++)
-        for (index_t j = 0; j <= i; j++) {
-            double weight = inverse[i * k + j];
-            for (index_t c = 0; c < k; c++) core[i * k + c] += weight * half[j * k + c];
-        }
-    memcpy(white, core, (size_t)(k * k) * sizeof *white);
-    int how = by_powers(search, k, white, floor, &value, y);
-    if (how == BELOW) return -INFINITY;
-    if (how != FOUND || !(value > WITHIN * search->size)) value = decomposed(search, k, white, y);
+            search->metric[i * k + j] = (i == j) - dot(q, search->inside + i * q, search->inside + j * q);
+}
+
+/* W a W in place for W = I + factor b b' and a symmetric a. */
+static void scale_along(Search *search, index_t k, double factor, const double *b, double *a) {
+    double *along = search->unit;
+    times(k, a, b, along);
+    double half = 0.5 * factor * factor * dot(k, b, along);
+    for (index_t i = 0; i < k; i++) along[i] = factor * along[i] + half * b[i];
     for (index_t i = 0; i < k; i++) {
-        x[i] = 0.0;
-        for (index_t j = i; j < k; j++) x[i] += inverse[j * k + i] * y[j];
+        if (b[i] != 0.0) add_scaled(k, b[i], along, a + i * k);
+        add_scaled(k, along[i], b, a + i * k);
     }
+}
+
+/* Argmax of x' C x / x' M x for M = I - u u'. One column b of u after the other, I - b b' is whitened by
+   W = I + b b' / (s (1 + s)) with s² = 1 - b' b: then W M W = I - (the other columns) (the other columns)'. */
+static double refit_free(Search *search, index_t k, double floor, double *x) {
+    index_t q = search->beside.q;
+    double *core = search->metric, *y = search->inner, factors[MOST_COLUMNS], value = 0.0;
+    double *columns = search->span; /* q x k */
+    for (index_t p = 0; p < q; p++)
+        for (index_t i = 0; i < k; i++) columns[p * k + i] = search->inside[i * q + p];
+    memcpy(core, search->block, (size_t)(k * k) * sizeof *core);
+    for (index_t p = 0; p < q; p++) {
+        const double *b = columns + p * k;
+        double left = 1.0 - dot(k, b, b), s = sqrt(left);
+        if (!(left > NEARLY_HELD)) {
+            metric_beside(search, k);
+            return whitened(search, k, search->metric, x);
+        }
+        factors[p] = left < 1.0 ? 1.0 / (s * (1.0 + s)) : 0.0;
+        if (factors[p] == 0.0) continue;
+        for (index_t o = p + 1; o < q; o++)
+            add_scaled(k, factors[p] * dot(k, b, columns + o * k), b, columns + o * k);
+        scale_along(search, k, factors[p], b, core);
+    }
+    int how = by_powers(search, k, core, floor, &value, y);
+    if (how == BELOW) return -INFINITY;
+    if (how != FOUND || !(value > WITHIN * search->size)) value = decomposed(search, k, core, y);
+    memcpy(x, y, (size_t)k * sizeof *x);
+    for (index_t p = q - 1; p >= 0; p--) add_scaled(k, factors[p] * dot(k, columns + p * k, x), columns + p * k, x);
     scaled_to_unit(k, x);
     return value;
 }

@@ -149,6 +149,17 @@ double row_bound(Search *search, const double *row, index_t k) {
     return sum + (double)(k - above) * kth;
 }
 
+/* The same for a row of S, computed once: searches beside different columns ask for it again. */
+double own_row_bound(Search *search, index_t feature, index_t k) {
+    if (search->bounded != k) {
+        for (index_t i = 0; i < search->d; i++) search->own_bounds[i] = -1.0;
+        search->bounded = k;
+    }
+    double *bound = search->own_bounds + feature;
+    if (*bound < 0.0) *bound = row_bound(search, search->s + feature * search->d, k);
+    return *bound;
+}
+
 int lower_support(index_t k, const index_t *a, const index_t *b) {
     for (index_t i = 0; i < k; i++)
         if (a[i] != b[i]) return a[i] < b[i];
