@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
 _FAR_APART = 0.1  # if the sine between every column and the earlier ones is above this, squaring costs two digits
 _RIDGE, _FLAT = 1e-9, 1e-3  # shares of the largest curvature, as in `together.py`
 _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
+_FEW = 200  # non-zeros: with more, entries of a Hessian that are indexed one by one take longer than more calls
 
 
 class Fit(NamedTuple):
@@ -152,36 +154,25 @@ def _newton(s: Array, w: Array) -> list[Array]:
     There are none if w is dependent, or if its span contains all of S on its features: nothing is curved then.
 
     Where the Hessian is indefinite, the slope is divided by absolute curvatures, and the step leaves a saddle point.
-
-    With the dual basis ``B = w (w' w)^-1``, P the projection on span(w) and ``Q = I - P`` the gradient is ``2 N`` for
-    ``N = Q S B``. The second derivative with regard to the entries (a, i) and (b, j) is twice
-    ``(Q S Q)_ab (w' w)^-1_ij - Q_ab (B' S B)_ij - B_aj N_bi - N_aj B_bi``.
     """
-    a, i = np.nonzero(w)
     gram = w.T @ w
     inverse = solve_positive(gram, np.eye(len(gram)))
     if inverse is None:
         return []
-    dual, image = w @ inverse, s @ w
-    off = np.eye(len(w)) - dual @ w.T
-    core = w.T @ image
+    image = s @ w
+    dual, core = w @ inverse, w.T @ image
     slope = image @ inverse - dual @ (core @ inverse)
-    cross = dual @ (image - 0.5 * dual @ core).T  # Q S Q = S - cross - cross'
-    x, y = dual[np.ix_(a, i)], slope[np.ix_(a, i)]
-    hessian = (s - cross - cross.T)[np.ix_(a, a)]
-    hessian *= inverse[np.ix_(i, i)]
-    hessian -= off[np.ix_(a, a)] * (inverse @ core @ inverse)[np.ix_(i, i)]
-    mixed = x * y.T
-    hessian -= mixed
-    hessian -= mixed.T
+    i, a = np.nonzero(w.T)
+    hessian = _hessian(s, w, dual, slope, image - 0.5 * dual @ core, inverse, inverse @ core @ inverse)
     size = float(np.abs(hessian.diagonal()).max())
     if not size > 0.0:  # as where the rest of S has no variance
         return []
-    entries = w[a, i]
-    lengths = size * np.outer(entries, entries)
-    hessian -= np.where(i[:, None] == i, lengths, 0.0)  # the length of a column does not count
+    ends = np.searchsorted(i, np.arange(len(gram) + 1)).tolist()
+    for start, end in pairwise(ends):  # the length of a column does not count
+        x = w[a[start:end], i[start]]
+        hessian[start:end, start:end] -= np.outer(size * x, x)
     hessian.flat[:: len(a) + 1] -= _RIDGE * size  # nor does what leaves the span as it is
-    step = solve_positive(-hessian, slope[a, i])
+    step = solve_positive(-hessian.T, slope[a, i])
     if step is None:
         values, vectors = eigenpairs(hessian)
         step = vectors @ ((vectors.T @ slope[a, i]) / np.maximum(np.abs(values), _FLAT * size))
@@ -191,6 +182,31 @@ def _newton(s: Array, w: Array) -> list[Array]:
         z[a, i] += length * step
         found.append(z / np.linalg.norm(z, axis=0))
     return found
+
+
+def _hessian(s: Array, w: Array, dual: Array, slope: Array, rest: Array, inverse: Array, core: Array) -> Array:
+    """Half of the second derivative of ``tr((w' w)^-1 w' S w)`` over the non-zeros of w, one column after the other.
+
+    With the dual basis ``B = w (w' w)^-1``, P the projection on span(w) and ``Q = I - P`` the gradient is ``2 N`` for
+    the ``slope`` ``N = Q S B``. The second derivative with regard to the entries (a, i) and (b, j) is twice
+    ``(Q S Q)_ab (w' w)^-1_ij - Q_ab (B' S B)_ij - B_aj N_bi - N_aj B_bi``, where ``Q S Q = S - B R' - R B'`` for the
+    ``rest`` R, and ``Q = I - B w'``: for two columns, S and a matrix of low rank.
+    """
+    i, a = np.nonzero(w.T)
+    if len(a) <= _FEW:
+        cross, x = rest @ dual.T, dual[np.ix_(a, i)] * slope[np.ix_(a, i)].T
+        curved, off = s - (cross + cross.T), np.eye(len(w)) - dual @ w.T
+        return np.asarray(curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * core[i][:, i] - (x + x.T))
+    one = (i[:, None] == np.arange(w.shape[1])).astype(float)
+    left, hessian = np.hstack([dual, rest, slope])[a], s[np.ix_(a, a)]
+    for j, (weights, own) in enumerate(zip(inverse[i].T[:, :, None], core[i].T[:, :, None], strict=True)):
+        mine = slice(*np.searchsorted(i, [j, j + 1]))
+        right = [weights * rest[a] - own * w[a] + one * slope[a, j, None], weights * dual[a], one * dual[a, j, None]]
+        hessian[mine] *= weights[:, 0]
+        hessian[mine] -= left[mine] @ np.hstack(right).T
+    x, y = np.nonzero(a[:, None] == a)
+    hessian[x, y] -= core[i[x], i[y]]
+    return hessian
 
 
 def _in_turn(s: Array, w: Array, supports: list[Index]) -> Array:
