@@ -11,7 +11,6 @@
 #define WITHIN 1e-9
 #define CONVERGED 1e-7
 #define HELD 1e-8
-#define NEARLY_HELD 1e-6 /* the reciprocal of that of beside.py */
 #define POWERS 8 /* squarings, at most: the 256th power, as in small.py */
 #define SCALED 3 /* after this many more than one, the power is scaled */
 
@@ -379,10 +378,13 @@ static double refit_orthogonal(Search *search, index_t k, double floor, double *
     return value > 0.5 * size ? value - size : -INFINITY;
 }
 
-/* The same for a metric M that may be singular: on the directions where it is not. */
-static double whitened(Search *search, index_t k, const double *metric, double *x) {
+/* Argmax of x' C x / x' M x for M = I - u u' that is singular: on the directions where it is not. */
+static double whitened(Search *search, index_t k, double *x) {
     double *white = search->other, *core = search->span, *values = search->values;
-    memcpy(white, metric, (size_t)(k * k) * sizeof *white);
+    index_t q = search->beside.q;
+    for (index_t i = 0; i < k; i++)
+        for (index_t j = 0; j < k; j++)
+            white[i * k + j] = (i == j) - dot(q, search->inside + i * q, search->inside + j * q);
     symmetric_eigenpairs(k, white, values, search->work);
     index_t n = 0;
     for (index_t j = 0; j < k; j++) {
@@ -412,14 +414,6 @@ static double whitened(Search *search, index_t k, const double *metric, double *
     return value;
 }
 
-/* The metric I - u u' (k x k). */
-static void metric_beside(Search *search, index_t k) {
-    index_t q = search->beside.q;
-    for (index_t i = 0; i < k; i++)
-        for (index_t j = 0; j < k; j++)
-            search->metric[i * k + j] = (i == j) - dot(q, search->inside + i * q, search->inside + j * q);
-}
-
 /* W a W in place for W = I + factor b b' and a symmetric a. */
 static void scale_along(Search *search, index_t k, double factor, const double *b, double *a) {
     double *along = search->unit;
@@ -433,30 +427,35 @@ static void scale_along(Search *search, index_t k, double factor, const double *
 }
 
 /* Argmax of x' C x / x' M x for M = I - u u'. One column b of u after the other, I - b b' is whitened by
-   W = I + b b' / (s (1 + s)) with s² = 1 - b' b: then W M W = I - (the other columns) (the other columns)'. */
+   W = I + b b' / (s (1 + s)) with s² = 1 - b' b: then W M W = I - (the other columns) (the other columns)'. If a whole
+   column of the basis lies on the support, W is the projection off it. */
 static double refit_free(Search *search, index_t k, double floor, double *x) {
     index_t q = search->beside.q;
-    double *core = search->metric, *y = search->inner, factors[MOST_COLUMNS], value = 0.0;
+    double *core = search->metric, *y = search->inner, value = 0.0, factors[MOST_COLUMNS], sizes[MOST_COLUMNS];
     double *columns = search->span; /* q x k */
-    for (index_t p = 0; p < q; p++)
+    int held = 0;
+    for (index_t p = 0; p < q; p++) {
         for (index_t i = 0; i < k; i++) columns[p * k + i] = search->inside[i * q + p];
+        sizes[p] = dot(k, columns + p * k, columns + p * k);
+    }
     memcpy(core, search->block, (size_t)(k * k) * sizeof *core);
     for (index_t p = 0; p < q; p++) {
         const double *b = columns + p * k;
-        double left = 1.0 - dot(k, b, b), s = sqrt(left);
-        if (!(left > NEARLY_HELD)) {
-            metric_beside(search, k);
-            return whitened(search, k, search->metric, x);
-        }
-        factors[p] = left < 1.0 ? 1.0 / (s * (1.0 + s)) : 0.0;
-        if (factors[p] == 0.0) continue;
+        double size = dot(k, b, b), s = sqrt(1.0 - size > HELD ? 1.0 - size : 0.0);
+        factors[p] = s > 0.0 ? 1.0 / (s * (1.0 + s)) : -1.0 / size;
+        held |= s == 0.0;
+        if (s == 0.0 && !(sizes[p] > 1.0 - HELD)) return whitened(search, k, x); /* a combination of columns is held */
+        if (size == 0.0) continue;
         for (index_t o = p + 1; o < q; o++)
             add_scaled(k, factors[p] * dot(k, b, columns + o * k), b, columns + o * k);
         scale_along(search, k, factors[p], b, core);
     }
     int how = by_powers(search, k, core, floor, &value, y);
     if (how == BELOW) return -INFINITY;
-    if (how != FOUND || !(value > WITHIN * search->size)) value = decomposed(search, k, core, y);
+    if (how != FOUND || !(value > WITHIN * search->size)) {
+        if (held) return whitened(search, k, x);
+        value = decomposed(search, k, core, y);
+    }
     memcpy(x, y, (size_t)k * sizeof *x);
     for (index_t p = q - 1; p >= 0; p--) add_scaled(k, factors[p] * dot(k, columns + p * k, x), columns + p * k, x);
     scaled_to_unit(k, x);
