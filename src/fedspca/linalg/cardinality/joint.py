@@ -28,6 +28,7 @@ Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _APART = 1e-9  # columns farther from orthonormal than this are rejected
+_MOST = 0.95  # share of the features: a search on more takes as long as one on all
 _BEHIND = 0.1  # share of the variance: after a sweep, the later winner was never farther behind the best
 
 
@@ -72,7 +73,7 @@ def _single_support(alone: Beside, k: int, tuning: Tuning, dense: list[Array]) -
 def _promising(s: Array, k: Counts, dense: list[Array], tuning: Tuning) -> Index:
     """The features of a first search: of the best single columns, of the longest rows of S, of a dense start."""
     n = max(tuning.wide, tuning.spare * sum(k))
-    if n >= len(s):
+    if n >= _MOST * len(s):
         return np.arange(len(s))
     lengths = [np.einsum("ij,ij->i", table, table) for table in (s, *dense[:1])]
     longest = heaviest(np.array(lengths), n // len(lengths))

@@ -12,6 +12,7 @@
 #define CONVERGED 1e-7
 #define HELD 1e-8
 #define POWERS 8 /* squarings, at most: the 256th power, as in small.py */
+enum { ROWS = 64 }; /* that are added at a time */
 #define SCALED 3 /* after this many more than one, the power is scaled */
 
 /* The orthonormal basis of q unit columns, as rows of `basis`: Gram and Schmidt, twice; returns its rank. */
@@ -151,11 +152,26 @@ const double *row_beside(Search *search, index_t i) {
     return row;
 }
 
+/* y + a sum of rows with weights x, in y: four rows at a time, each entry's sum in the order of the rows. */
+WIDE_TOO static void add_rows(index_t d, index_t n, const double *const *rows, const double *x, double *restrict y) {
+    index_t i = 0;
+    for (; i + 3 < n; i += 4) {
+        const double *a = rows[i], *b = rows[i + 1], *c = rows[i + 2], *e = rows[i + 3];
+        double xa = x[i], xb = x[i + 1], xc = x[i + 2], xe = x[i + 3];
+        for (index_t f = 0; f < d; f++) y[f] = (((y[f] + xa * a[f]) + xb * b[f]) + xc * c[f]) + xe * e[f];
+    }
+    for (; i < n; i++) add_scaled(d, x[i], rows[i], y);
+}
+
 /* P S P x for a sparse x. */
 void image_beside(Search *search, index_t k, const index_t *support, const double *x, double *image) {
-    index_t d = search->d;
-    memset(image, 0, (size_t)d * sizeof *image);
-    for (index_t i = 0; i < k; i++) add_scaled(d, x[i], row_beside(search, support[i]), image);
+    const double *rows[ROWS];
+    memset(image, 0, (size_t)search->d * sizeof *image);
+    for (index_t start = 0; start < k; start += ROWS) {
+        index_t n = k - start < ROWS ? k - start : ROWS;
+        for (index_t i = 0; i < n; i++) rows[i] = row_beside(search, support[start + i]);
+        add_rows(search->d, n, rows, x + start, image);
+    }
 }
 
 /* A power step on the gain of a column: a long step along the gradient. */
