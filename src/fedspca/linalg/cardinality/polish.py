@@ -194,9 +194,9 @@ def _hessian(s: Array, w: Array, dual: Array, slope: Array, rest: Array, inverse
     """
     i, a = np.nonzero(w.T)
     if len(a) <= _FEW:
-        cross, x = rest @ dual.T, dual[np.ix_(a, i)] * slope[np.ix_(a, i)].T
+        cross, mixed = rest @ dual.T, dual[np.ix_(a, i)] * slope[np.ix_(a, i)].T
         curved, off = s - (cross + cross.T), np.eye(len(w)) - dual @ w.T
-        return np.asarray(curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * core[i][:, i] - (x + x.T))
+        return np.asarray(curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * core[i][:, i] - (mixed + mixed.T))
     one = (i[:, None] == np.arange(w.shape[1])).astype(float)
     left, hessian = np.hstack([dual, rest, slope])[a], s[np.ix_(a, a)]
     for j, (weights, own) in enumerate(zip(inverse[i].T[:, :, None], core[i].T[:, :, None], strict=True)):
@@ -204,8 +204,8 @@ def _hessian(s: Array, w: Array, dual: Array, slope: Array, rest: Array, inverse
         right = [weights * rest[a] - own * w[a] + one * slope[a, j, None], weights * dual[a], one * dual[a, j, None]]
         hessian[mine] *= weights[:, 0]
         hessian[mine] -= left[mine] @ np.hstack(right).T
-    x, y = np.nonzero(a[:, None] == a)
-    hessian[x, y] -= core[i[x], i[y]]
+    entry, other = np.nonzero(a[:, None] == a)
+    hessian[entry, other] -= core[i[entry], i[other]]
     return hessian
 
 

@@ -73,8 +73,8 @@ typedef struct {
     const void *lapack;             /* see factors.h */
     double size; /* the largest variance of a feature */
     const double *given;
-    double *lengths, *own_bounds; /* of the rows of S; the bounds are for `bounded` features, -1 where not computed yet */
-    index_t bounded;
+    double *lengths, *own_bounds; /* of the rows of S; bounds are -1 before they are computed */
+    index_t bounded;              /* the number of features that the bounds are for */
     Beside beside;
     Frame frame;
     /* working memory of single functions */

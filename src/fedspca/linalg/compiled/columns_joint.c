@@ -351,9 +351,9 @@ static void *prepare(Search *search, const Effort *effort) {
     return memory.base;
 }
 
-/* Stages of a search: SINGLE finds one column, if there is one, SINGLES several that need not differ much; FIRST finds finalists, SWEEPS sweeps them and keeps
-   the best, MOVES moves features between its columns. Points go in (without FIRST) and out through w (r x d each) and
-   `variances`. Returns how many there are; 0 where numpy has to search; -1 without memory. */
+/* Stages of a search: SINGLE finds one column, if there is one, and SINGLES the best single ones; FIRST finds finalists,
+   SWEEPS sweeps them and keeps the best, MOVES moves features between its columns. Points go in (without FIRST) and out
+   through w (r x d each) and `variances`. Returns how many there are; 0 where numpy has to search; -1 without memory. */
 EXPORT int64_t fedspca_columns(const void *lapack, int64_t d, int64_t r, const double *s, const int64_t *k,
                                int64_t orthogonal, const int64_t *numbers, double near, int64_t n_given, const double *given,
                                int64_t stages, int64_t n_points, double *w, double *variances) {

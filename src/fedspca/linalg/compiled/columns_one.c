@@ -262,8 +262,8 @@ static index_t promising_swaps(Search *search, const Columns *points, index_t at
     return n;
 }
 
-/* The position of the best of n trials, the lowest features of those that are equal up to TIE, its gain, and its weights
-   unless it is `here`. Trials below `floor` are left out. A trial on the support `here`, if there is one, has the gain
+/* The position of the best of n trials, the lowest features of those that are equal up to TIE, its gain, and, unless
+   it is `here`, its weights. Trials below `floor` are left out. A trial on the support `here`, if there is one, has the gain
    that is known. */
 static index_t winner(Search *search, index_t n, index_t k, const index_t *trials, double floor, const index_t *here,
                       double known, double *gain, double *weights) {

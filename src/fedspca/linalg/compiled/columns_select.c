@@ -66,14 +66,17 @@ static double no_more_than_kth(index_t d, const double *values, index_t k) {
     index_t width = d / k;
     for (index_t part = 0; part < k; part++) {
         double most = 0.0;
-        for (index_t i = part * width; i < (part + 1) * width; i++) most = fabs(values[i]) > most ? fabs(values[i]) : most;
+        for (index_t i = part * width; i < (part + 1) * width; i++) {
+            double size = fabs(values[i]);
+            most = size > most ? size : most;
+        }
         least = most < least ? most : least;
     }
     return least;
 }
 
-/* The same by Hoare's selection, for a larger k, among the values that may be it; `top` has d entries, and the largest is
-   not its first. */
+/* The same by Hoare's selection, for a larger k, among the values that may be it; `top` has d entries, and the largest
+   is not its first. */
 static double kth_by_selection(index_t d, const double *values, index_t k, double *top) {
     double least = no_more_than_kth(d, values, k);
     index_t n = 0;
