@@ -30,6 +30,7 @@ _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
 _FAR_APART = 0.1  # if the sine between every column and the earlier ones is above this, squaring costs two digits
 _RIDGE, _FLAT = 1e-9, 1e-3  # shares of the largest curvature, as in `together.py`
 _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
+_NEAR = 1e-8  # share of the variance: a full Newton step that gains less ends at the maximum up to rounding
 _FEW = 200  # non-zeros: with more, entries of a Hessian that are indexed one by one take longer than more calls
 
 
@@ -142,14 +143,18 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
     best = Fit(w, captured(s, w))
     for _ in range(rounds):
         before, z = best, _in_turn(s, best.w, supports)
-        best = max((Fit(x, captured(s, x)) for x in (z, *_newton(s, z))), key=lambda fit: fit.variance)
+        steps, concave = _newton(s, z)
+        turned, *stepped = (Fit(x, captured(s, x)) for x in (z, *steps))
+        best = max([turned, *stepped], key=lambda fit: fit.variance)
+        if concave and best is stepped[0] and best.variance <= turned.variance * (1.0 + _NEAR):
+            break  # the next step would gain about the square of this gain
         if best.variance <= before.variance * (1.0 + still):
             break
     return best
 
 
-def _newton(s: Array, w: Array) -> list[Array]:
-    """Newton steps of some lengths on ``tr((w' w)^-1 w' S w)`` over the non-zeros of w.
+def _newton(s: Array, w: Array) -> tuple[list[Array], bool]:
+    """Newton steps of some lengths on ``tr((w' w)^-1 w' S w)`` over the non-zeros of w, and whether it is concave.
 
     There are none if w is dependent, or if its span contains all of S on its features: nothing is curved then.
 
@@ -158,7 +163,7 @@ def _newton(s: Array, w: Array) -> list[Array]:
     gram = w.T @ w
     inverse = solve_positive(gram, np.eye(len(gram)))
     if inverse is None:
-        return []
+        return [], False
     image = s @ w
     dual, core = w @ inverse, w.T @ image
     slope = image @ inverse - dual @ (core @ inverse)
@@ -166,13 +171,14 @@ def _newton(s: Array, w: Array) -> list[Array]:
     hessian = _hessian(s, w, dual, slope, image - 0.5 * dual @ core, inverse, inverse @ core @ inverse)
     size = float(np.abs(hessian.diagonal()).max())
     if not size > 0.0:  # as where the rest of S has no variance
-        return []
+        return [], False
     ends = np.searchsorted(i, np.arange(len(gram) + 1)).tolist()
     for start, end in pairwise(ends):  # the length of a column does not count
         x = w[a[start:end], i[start]]
         hessian[start:end, start:end] -= np.outer(size * x, x)
     hessian.flat[:: len(a) + 1] -= _RIDGE * size  # nor does what leaves the span as it is
     step = solve_positive(-hessian.T, slope[a, i])
+    concave = step is not None
     if step is None:
         values, vectors = eigenpairs(hessian)
         step = vectors @ ((vectors.T @ slope[a, i]) / np.maximum(np.abs(values), _FLAT * size))
@@ -181,7 +187,7 @@ def _newton(s: Array, w: Array) -> list[Array]:
         z = w.copy()
         z[a, i] += length * step
         found.append(z / np.linalg.norm(z, axis=0))
-    return found
+    return found, concave
 
 
 def _hessian(s: Array, w: Array, dual: Array, slope: Array, rest: Array, inverse: Array, core: Array) -> Array:
