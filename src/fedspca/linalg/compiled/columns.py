@@ -15,7 +15,7 @@ from fedspca.linalg.compiled.library import checked, library
 Array = NDArray[np.float64]
 
 _COLUMNS = 64  # the most columns; C keeps lists of them on its stack
-_MANY = 512  # non-zeros in all: up to 500, C took a third of the time of numpy or less; with more, nothing was measured
+_MANY = 512  # non-zeros in all: up to 500, C took a tenth to a half of the time of numpy; more were not measured
 _FIRST, _SWEEPS, _MOVES, _SINGLE, _SINGLES = 1, 2, 4, 8, 16  # stages of a search
 _INT, _DOUBLE, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _SEARCH = (
