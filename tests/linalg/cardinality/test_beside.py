@@ -47,3 +47,15 @@ def test_blocks_without_variance_have_unit_weights():
     gains, weights = Beside(np.diag([1.0] + [0.0] * 8), np.zeros((9, 0)), True).refit(np.array([[5, 6, 7]] * 100))
     assert gains == pytest.approx(0.0)
     assert np.linalg.norm(weights, axis=1) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("q", [1, 3])
+def test_one_support_beside_one_basis_is_refitted_alike(q):
+    """Also where the support contains a whole column of the basis."""
+    s, basis, supports, of = problem(np.random.default_rng(q), 9, q)
+    for support, owner in zip(supports, of, strict=True):
+        b = basis[owner]
+        gain, x = module.best_beside(s[np.ix_(support, support)], b[support], (s @ b)[support], b.T @ s @ b)
+        column = Beside(s, b, orthogonal=False).column(support)
+        assert gain == pytest.approx(column.gain, rel=1e-7, abs=1e-7 * s.max())
+        assert np.linalg.norm(x) == pytest.approx(1.0)

@@ -141,6 +141,36 @@ def test_a_column_beside_others_is_refitted_alike(kind, orthogonal):
                 assert abs(x @ y) > 1.0 - 1e-6
 
 
+def test_a_column_of_many_features_is_refitted_alike():
+    """Also where its support contains a whole other column, or a combination of two."""
+    rng = np.random.default_rng(8)
+    for k in (7, 8, 9, 15, 16, 30, 41):
+        d, q, m = 3 * k, 3, 12
+        s, w = covariance(rng, d, "spiked"), sparse_columns(rng, d, k // 2, q)
+        w[:, 2] = w[:, 0] + 1e-5 * w[:, 2]
+        w /= np.linalg.norm(w, axis=0)
+        supports = np.array([np.sort(rng.choice(d, k, replace=False)) for _ in range(m)])
+        for row, named in enumerate((w[:, :1], w[:, :2], w[:, :1])):
+            own = np.flatnonzero(named.any(axis=1))[:k]
+            free = rng.permutation(np.setdiff1d(np.arange(d), own))[: k - len(own)]
+            supports[row] = np.sort(np.concatenate([own, free]))
+        gains, weights, others = np.empty(m), np.empty((m, k)), np.ascontiguousarray(w.T)
+        given = [array.ctypes.data_as(ctypes.c_void_p) for array in (s, others, supports, gains, weights)]
+        assert not library().fedspca_refit_beside(
+            *map(ctypes.c_int64, (d, q)), *given[:2], *map(ctypes.c_int64, (0, m, k)), *given[2:]
+        )
+        plain, near = Beside(s, orthonormal_basis(w), orthogonal=False).refit(supports)
+        assert np.abs(gains - plain).max() < 1e-7 * s.diagonal().max()  # next to a held direction, digits are lost
+        assert np.abs(np.einsum("mk,mk->m", weights[3:], near[3:])).min() > 1.0 - 1e-6
+
+
+@pytest.mark.parametrize("k", [3, 20, 30])
+def test_the_best_single_columns_are_the_same(k):
+    s, tuning = covariance(np.random.default_rng(k), 150, "spiked"), Tuning.for_size(150, k, 2).quick()
+    plain = joint._single(s, (k, k), tuning).supports
+    assert [one.tolist() for one in columns.singles(s, k, tuning)] == plain.tolist()
+
+
 def test_orthogonal_columns_are_refitted_together_alike():
     rng, apart = np.random.default_rng(6), []
     for _ in range(60):

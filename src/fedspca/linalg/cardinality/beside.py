@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fedspca.linalg.small import largest_eigenpairs, powered, stacked_eigenpairs
+from fedspca.linalg.small import eigenpairs, largest_eigenpairs, powered, stacked_eigenpairs
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -262,12 +262,31 @@ def _projections(u: Array) -> Array:
 def best_beside(s: Array, inside: Array, out: Array, inner: Array) -> tuple[float, Array]:
     """Argmax of the gain on one support beside one orthonormal basis B of q columns.
 
-    Given are S on the support (k, k), the rows of B and of ``S B`` there (k, q), and ``B' S B`` (q, q).
+    Given are S on the support (k, k), the rows u of B and of ``S B`` there (k, q), and ``B' S B`` (q, q). The metric
+    ``I - u u'`` is whitened by ``W = I + u T u'``, so that for few columns only one eigenproblem has k rows.
     """
-    cross = out @ inside.T
-    block = s - cross - cross.T + inside @ inner @ inside.T
-    gains, weights = _whitened(block[None], (np.eye(len(s)) - inside @ inside.T)[None])
-    return float(gains[0]), weights[0]
+    turn = _whitening(inside)
+    block = _around(s, inside, 0.5 * inside @ inner - out)
+    image = block @ turn
+    gains, inner_weights = _eigenpairs(_around(block, inside, image + 0.5 * inside @ (turn.T @ image))[None])
+    weights = inner_weights[0] + turn @ (inside.T @ inner_weights[0])
+    size = float(np.sqrt(weights @ weights))
+    return (float(gains[0]), weights / size) if size > _HELD else (-np.inf, weights)
+
+
+def _around(a: Array, u: Array, z: Array) -> Array:
+    """``a + u z' + z u'``."""
+    cross = u @ z.T
+    return np.asarray(a + (cross + cross.T))
+
+
+def _whitening(u: Array) -> Array:
+    """The ``u T`` with ``W (I - u u') W = I`` for ``W = I + u T u'``; W is zero on directions in the span."""
+    values, vectors = eigenpairs(u.T @ u)
+    sines = np.sqrt(np.maximum(1.0 - values, 0.0))
+    held = sines * sines <= _HELD
+    sizes = np.where(held, -1.0 / np.where(held, values, 1.0), 1.0 / np.where(held, 1.0, sines * (1.0 + sines)))
+    return np.asarray(u @ ((vectors * sizes) @ vectors.T))
 
 
 def _whitened(blocks: Array, metric: Array) -> tuple[Array, Array]:

@@ -370,19 +370,22 @@ def lowest(beside: Beside, column: Column) -> Column:
 
 def copied(beside: Beside, support: Index, of: int = 0) -> list[tuple[int, Index]]:
     """The features of a support that have copies of lower index outside of it, with these copies; the last first."""
-    sizes = np.abs(beside.rows(support[None], np.array([of]))[0].T)
-    own = beside.diagonals[of]
+    rows = np.abs(beside.rows(support[None], np.array([of]))[0])
+    own, most = beside.diagonals[of], _COPY * beside.size
+    near = np.abs(own - own[support, None]) <= most
+    near &= np.arange(len(own)) < support[:, None]
+    near[:, support] = False
+    telling = np.argsort(rows.var(axis=1))[-2:]  # two entries tell most features apart
+    for at in telling:
+        alike = np.abs(rows[at] - rows[at, support, None]) <= most
+        alike[at] = True  # entries beside itself are not compared
+        near &= alike
     found = []
-    for at in reversed(range(len(support))):
-        feature = int(support[at])
-        near = np.flatnonzero(np.abs(own[:feature] - own[feature]) <= _COPY * beside.size)
-        if len(support) > 1:  # one entry tells most features apart
-            other = sizes[:, at - 1]
-            near = near[np.abs(other[near] - other[feature]) <= _COPY * beside.size]
-        apart = np.abs(sizes[near] - sizes[feature])
-        apart[:, at] = 0.0
-        alike = near[apart.max(axis=1, initial=0.0) <= _COPY * beside.size]
-        alike = alike[~np.isin(alike, support[:at])]
-        if len(alike):
-            found.append((feature, alike))
+    for at in reversed(np.flatnonzero(near.any(axis=1))):
+        feature, others = int(support[at]), np.flatnonzero(near[at])
+        apart = np.abs(rows[:, others] - rows[:, [feature]])
+        apart[at] = 0.0
+        others = others[apart.max(axis=0) <= most]
+        if len(others):
+            found.append((feature, others))
     return found

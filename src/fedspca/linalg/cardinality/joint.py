@@ -30,6 +30,7 @@ Counts = tuple[int, ...]
 
 _APART = 1e-9  # columns farther from orthonormal than this are rejected
 _WORTH = 0.99  # share of the variance: linked columns that can hardly capture more are not tried
+_MOST = 0.95  # share of the features: a search on more takes as long as one on all
 _BEHIND = 0.1  # share of the variance: after a sweep, the later winner was never farther behind the best
 
 
@@ -74,11 +75,12 @@ def _single_support(alone: Beside, k: int, tuning: Tuning, dense: list[Array]) -
 def _promising(s: Array, k: Counts, dense: list[Array], tuning: Tuning) -> Index:
     """The features of a first search: of the best single columns, of the longest rows of S, of a dense start."""
     n = max(tuning.wide, tuning.spare * sum(k))
-    if n >= len(s):
+    if n >= _MOST * len(s):
         return np.arange(len(s))
     lengths = [np.einsum("ij,ij->i", table, table) for table in (s, *dense[:1])]
     longest = heaviest(np.array(lengths), n // len(lengths))
-    return np.unique(np.concatenate([longest.ravel(), _single(s, k, tuning.quick()).supports.ravel()]))
+    found = columns.singles(s, k[0], tuning.quick()) if columns.suits(k, tuning) else []
+    return np.unique(np.concatenate([longest.ravel(), *(found or _single(s, k, tuning.quick()).supports)]))
 
 
 def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,8 @@ _RIDGE, _FLAT = 1e-9, 1e-3  # shares of the largest curvature, as in `together.p
 _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
 _NEAR, _LAST = 1e-5, 3  # a Newton step shorter than this doubles the digits; three have them all
 _LAST_RIDGE = 1e-7  # for the last steps: where weights can change and the span stays, rounding errors must not grow
+_SMALL_GAIN = 1e-8  # share of the variance: a full Newton step that gains less ends at the maximum up to rounding
+_FEW = 200  # non-zeros: with more, entries of a Hessian that are indexed one by one take longer than more calls
 
 
 class Fit(NamedTuple):
@@ -144,7 +147,11 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
         return exact
     for _ in range(rounds):
         before, z = best, _in_turn(s, best.w, supports)
-        best = max((Fit(x, captured(s, x)) for x in (z, *_newton(s, z))), key=lambda fit: fit.variance)
+        steps, concave = _newton(s, z)
+        turned, *stepped = (Fit(x, captured(s, x)) for x in (z, *steps))
+        best = max([turned, *stepped], key=lambda fit: fit.variance)
+        if concave and best is stepped[0] and best.variance <= turned.variance * (1.0 + _SMALL_GAIN):
+            break  # the next step would gain about the square of this gain
         if best.variance <= before.variance * (1.0 + still):
             break
     return best if rough else _all_digits(s, best) or best
@@ -153,21 +160,21 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
 def _all_digits(s: Array, fit: Fit) -> Fit | None:
     """The maximum by Newton steps alone, if it is near: variances say nothing of the last eight digits of weights."""
     w = fit.w
-    for _ in range(_LAST):
-        step, definite = _newton_step(s, w, _LAST_RIDGE)
-        if not definite or float(np.linalg.norm(step)) > _NEAR:
+    for _ in range(_LAST if np.count_nonzero(w) <= _FEW else 1):  # a step of many non-zeros takes long
+        step, concave = _newton_step(s, w, _LAST_RIDGE)
+        if not concave or float(np.linalg.norm(step)) > _NEAR:
             return None
         w = (w + step) / np.linalg.norm(w + step, axis=0)
     variance = captured(s, w)
     return Fit(w, variance) if variance >= fit.variance * (1.0 - 1e-12) else None
 
 
-def _newton(s: Array, w: Array) -> list[Array]:
-    """Loadings after Newton steps of some lengths; none if there is no step."""
-    step, _ = _newton_step(s, w, _RIDGE)
+def _newton(s: Array, w: Array) -> tuple[list[Array], bool]:
+    """Loadings after Newton steps of some lengths, none if there is no step; and whether w is near a maximum."""
+    step, concave = _newton_step(s, w, _RIDGE)
     if not step.any():
-        return []
-    return [(w + length * step) / np.linalg.norm(w + length * step, axis=0) for length in _LENGTHS]
+        return [], False
+    return [(w + length * step) / np.linalg.norm(w + length * step, axis=0) for length in _LENGTHS], concave
 
 
 def _newton_step(s: Array, w: Array, ridge: float) -> tuple[Array, bool]:
@@ -176,37 +183,57 @@ def _newton_step(s: Array, w: Array, ridge: float) -> tuple[Array, bool]:
     The step is zero if w is dependent, or if its span contains all of S on its features: nothing is curved then.
 
     Where the Hessian is indefinite, the slope is divided by absolute curvatures, and the step leaves a saddle point.
-
-    With the dual basis ``B = w (w' w)^-1``, P the projection on span(w) and ``Q = I - P`` the gradient is ``2 N`` for
-    ``N = Q S B``. The second derivative with regard to the entries (a, i) and (b, j) is twice
-    ``(Q S Q)_ab (w' w)^-1_ij - Q_ab (B' S B)_ij - B_aj N_bi - N_aj B_bi``.
     """
-    a, i = np.nonzero(w)
     gram = w.T @ w
     inverse = solve_positive(gram, np.eye(len(gram)))
     if inverse is None:
         return np.zeros_like(w), False
-    dual = w @ inverse
-    off = np.eye(len(w)) - dual @ w.T
-    image = s @ dual
-    slope = off @ image
-    curved = off @ s @ off
-    x, y = dual[a][:, i], slope[a][:, i]
-    hessian = curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * (dual.T @ image)[i][:, i] - x * y.T - y * x.T
+    image = s @ w
+    dual, core = w @ inverse, w.T @ image
+    slope = image @ inverse - dual @ (core @ inverse)
+    i, a = np.nonzero(w.T)
+    hessian = _hessian(s, w, dual, slope, image - 0.5 * dual @ core, inverse, inverse @ core @ inverse)
     size = float(np.abs(hessian.diagonal()).max())
     if not size > 0.0:  # as where the rest of S has no variance
         return np.zeros_like(w), False
-    entries = w[a, i]
-    hessian -= size * (np.outer(entries, entries) * (i[:, None] == i))  # the length of a column does not count
+    ends = np.searchsorted(i, np.arange(len(gram) + 1)).tolist()
+    for start, end in pairwise(ends):  # the length of a column does not count
+        x = w[a[start:end], i[start]]
+        hessian[start:end, start:end] -= np.outer(size * x, x)
     hessian.flat[:: len(a) + 1] -= ridge * size  # nor does what leaves the span as it is
-    along = solve_positive(-hessian, slope[a, i])
-    definite = along is not None
+    along = solve_positive(-hessian.T, slope[a, i])
+    concave = along is not None
     if along is None:
         values, vectors = eigenpairs(hessian)
         along = vectors @ ((vectors.T @ slope[a, i]) / np.maximum(np.abs(values), _FLAT * size))
     step = np.zeros_like(w)
     step[a, i] = along
-    return step, definite
+    return step, concave
+
+
+def _hessian(s: Array, w: Array, dual: Array, slope: Array, rest: Array, inverse: Array, core: Array) -> Array:
+    """Half of the second derivative of ``tr((w' w)^-1 w' S w)`` over the non-zeros of w, one column after the other.
+
+    With the dual basis ``B = w (w' w)^-1``, P the projection on span(w) and ``Q = I - P`` the gradient is ``2 N`` for
+    the ``slope`` ``N = Q S B``. The second derivative with regard to the entries (a, i) and (b, j) is twice
+    ``(Q S Q)_ab (w' w)^-1_ij - Q_ab (B' S B)_ij - B_aj N_bi - N_aj B_bi``, where ``Q S Q = S - B R' - R B'`` for the
+    ``rest`` R, and ``Q = I - B w'``: for two columns, S and a matrix of low rank.
+    """
+    i, a = np.nonzero(w.T)
+    if len(a) <= _FEW:
+        cross, mixed = rest @ dual.T, dual[np.ix_(a, i)] * slope[np.ix_(a, i)].T
+        curved, off = s - (cross + cross.T), np.eye(len(w)) - dual @ w.T
+        return np.asarray(curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * core[i][:, i] - (mixed + mixed.T))
+    one = (i[:, None] == np.arange(w.shape[1])).astype(float)
+    left, hessian = np.hstack([dual, rest, slope])[a], s[np.ix_(a, a)]
+    for j, (weights, own) in enumerate(zip(inverse[i].T[:, :, None], core[i].T[:, :, None], strict=True)):
+        mine = slice(*np.searchsorted(i, [j, j + 1]))
+        right = [weights * rest[a] - own * w[a] + one * slope[a, j, None], weights * dual[a], one * dual[a, j, None]]
+        hessian[mine] *= weights[:, 0]
+        hessian[mine] -= left[mine] @ np.hstack(right).T
+    entry, other = np.nonzero(a[:, None] == a)
+    hessian[entry, other] -= core[i[entry], i[other]]
+    return hessian
 
 
 def _in_turn(s: Array, w: Array, supports: list[Index]) -> Array:

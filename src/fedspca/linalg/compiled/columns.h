@@ -73,7 +73,8 @@ typedef struct {
     const void *lapack;             /* see factors.h */
     double size; /* the largest variance of a feature */
     const double *given;
-    double *lengths; /* of the rows of S */
+    double *lengths, *own_bounds; /* of the rows of S; bounds are -1 before they are computed */
+    index_t bounded;              /* the number of features that the bounds are for */
     Beside beside;
     Frame frame;
     /* working memory of single functions */
@@ -126,6 +127,7 @@ void image_beside(Search *search, index_t k, const index_t *support, const doubl
 
 /* columns_one.c */
 double row_bound(Search *search, const double *row, index_t k);
+double own_row_bound(Search *search, index_t feature, index_t k);
 void best_of_each(Search *search, index_t k, const Effort *effort, index_t n_given, const double *given, index_t n,
                   Columns *best);
 void climbed(Search *search, Columns *points, const Effort *effort);

@@ -3,6 +3,7 @@
 import ctypes
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from fedspca.linalg.compiled.library import checked, library
 Array = NDArray[np.float64]
 
 _COLUMNS = 64  # the most columns; C keeps lists of them on its stack
-_MANY = 240  # non-zeros in all: with more, products of large matrices take most of the time, and BLAS is faster
-_FIRST, _SWEEPS, _MOVES, _SINGLE = 1, 2, 4, 8  # stages of a search
+_MANY = 512  # non-zeros in all: up to 500, C took a tenth to a half of the time of numpy; more were not measured
+_FIRST, _SWEEPS, _MOVES, _SINGLE, _SINGLES = 1, 2, 4, 8, 16  # stages of a search
 _INT, _DOUBLE, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _SEARCH = (
     *(_ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS, _INT),  # LAPACK, d, r, S, k, orthogonal
@@ -75,6 +76,12 @@ def single(s: Array, k: int, tuning: Tuning, dense: Sequence[Array]) -> NDArray[
     """The support of the best column, the lowest of equal features selected; None where numpy has to search."""
     call = _Search(s, (k,), True, tuning, dense)
     return np.flatnonzero(call.w[0, 0]) if call.run(_SINGLE) else None
+
+
+def singles(s: Array, k: int, tuning: Tuning) -> list[NDArray[np.intp]]:
+    """The supports of the ``tuning.beam`` best single columns; none where numpy has to search."""
+    call = _Search(s, (k,), True, replace(tuning, finalists=tuning.beam), [])
+    return [np.flatnonzero(w[0]) for w in call.w[: call.run(_SINGLES)]]
 
 
 def lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:

@@ -11,8 +11,8 @@
 #define WITHIN 1e-9
 #define CONVERGED 1e-7
 #define HELD 1e-8
-#define NEARLY_HELD 1e6
 #define POWERS 8 /* squarings, at most: the 256th power, as in small.py */
+enum { ROWS = 64 }; /* that are added at a time */
 #define SCALED 3 /* after this many more than one, the power is scaled */
 
 /* The orthonormal basis of q unit columns, as rows of `basis`: Gram and Schmidt, twice; returns its rank. */
@@ -152,11 +152,26 @@ const double *row_beside(Search *search, index_t i) {
     return row;
 }
 
+/* y + a sum of rows with weights x, in y: four rows at a time, each entry's sum in the order of the rows. */
+WIDE_TOO static void add_rows(index_t d, index_t n, const double *const *rows, const double *x, double *restrict y) {
+    index_t i = 0;
+    for (; i + 3 < n; i += 4) {
+        const double *a = rows[i], *b = rows[i + 1], *c = rows[i + 2], *e = rows[i + 3];
+        double xa = x[i], xb = x[i + 1], xc = x[i + 2], xe = x[i + 3];
+        for (index_t f = 0; f < d; f++) y[f] = (((y[f] + xa * a[f]) + xb * b[f]) + xc * c[f]) + xe * e[f];
+    }
+    for (; i < n; i++) add_scaled(d, x[i], rows[i], y);
+}
+
 /* P S P x for a sparse x. */
 void image_beside(Search *search, index_t k, const index_t *support, const double *x, double *image) {
-    index_t d = search->d;
-    memset(image, 0, (size_t)d * sizeof *image);
-    for (index_t i = 0; i < k; i++) add_scaled(d, x[i], row_beside(search, support[i]), image);
+    const double *rows[ROWS];
+    memset(image, 0, (size_t)search->d * sizeof *image);
+    for (index_t start = 0; start < k; start += ROWS) {
+        index_t n = k - start < ROWS ? k - start : ROWS;
+        for (index_t i = 0; i < n; i++) rows[i] = row_beside(search, support[start + i]);
+        add_rows(search->d, n, rows, x + start, image);
+    }
 }
 
 /* A power step on the gain of a column: a long step along the gradient. */
@@ -179,12 +194,10 @@ void power_step(Search *search, index_t k, const index_t *support, const double 
             scores[beside->entries[e]] += gain * along[p] * beside->weights[e];
 }
 
+/* A symmetric matrix times a vector: sums over rows do not wait for each other. */
 static inline void times(index_t k, const double *a, const double *x, double *y) {
-    for (index_t i = 0; i < k; i++) {
-        double sum = 0.0;
-        for (index_t j = 0; j < k; j++) sum += a[i * k + j] * x[j];
-        y[i] = sum;
-    }
+    memset(y, 0, (size_t)k * sizeof *y);
+    for (index_t j = 0; j < k; j++) add_scaled(k, x[j], a + j * k, y);
 }
 
 /* The square of a symmetric matrix, and its sum of squares. */
@@ -201,18 +214,38 @@ static inline double squared(index_t k, const double *restrict a, double *restri
     return diagonal + 2.0 * above;
 }
 
+enum { TILE = 4 };
+
+/* Rows i to i + 3 and columns j to j + 3 of the square of a symmetric matrix, whose sums are computed together. */
+static inline void squared_tile(index_t k, const double *restrict a, index_t i, index_t j, double *restrict square) {
+    double sums[TILE][TILE] = {{0.0}};
+    for (index_t c = 0; c < k; c++) {
+        const double *left = a + c * k + i, *right = a + c * k + j;
+        for (int p = 0; p < TILE; p++)
+            for (int q = 0; q < TILE; q++) sums[p][q] += left[p] * right[q];
+    }
+    for (int p = 0; p < TILE; p++)
+        for (int q = 0; q < TILE; q++) square[(i + p) * k + j + q] = square[(j + q) * k + i + p] = sums[p][q];
+}
+
+/* The square of a symmetric matrix of at least TILE rows, and its sum of squares: the last tiles overlap others. */
+WIDE_TOO static double squared_in_tiles(index_t k, const double *restrict a, double *restrict square) {
+    for (index_t i = 0; i < k; i += TILE)
+        for (index_t j = 0; j <= i; j += TILE)
+            squared_tile(k, a, i < k - TILE ? i : k - TILE, j < k - TILE ? j : k - TILE, square);
+    return dot(k * k, square, square);
+}
+
 /* The same, compiled for the sizes that are common. */
 static double squared_of_size(index_t k, const double *a, double *square) {
     switch (k) {
+    case 1: return squared(1, a, square);
     case 2: return squared(2, a, square);
     case 3: return squared(3, a, square);
     case 4: return squared(4, a, square);
     case 5: return squared(5, a, square);
     case 6: return squared(6, a, square);
-    case 8: return squared(8, a, square);
-    case 10: return squared(10, a, square);
-    case 12: return squared(12, a, square);
-    default: return squared(k, a, square);
+    default: return squared_in_tiles(k, a, square);
     }
 }
 
@@ -361,10 +394,13 @@ static double refit_orthogonal(Search *search, index_t k, double floor, double *
     return value > 0.5 * size ? value - size : -INFINITY;
 }
 
-/* The same for a metric M that may be singular: on the directions where it is not. */
-static double whitened(Search *search, index_t k, const double *metric, double *x) {
+/* Argmax of x' C x / x' M x for M = I - u u' that is singular: on the directions where it is not. */
+static double whitened(Search *search, index_t k, double *x) {
     double *white = search->other, *core = search->span, *values = search->values;
-    memcpy(white, metric, (size_t)(k * k) * sizeof *white);
+    index_t q = search->beside.q;
+    for (index_t i = 0; i < k; i++)
+        for (index_t j = 0; j < k; j++)
+            white[i * k + j] = (i == j) - dot(q, search->inside + i * q, search->inside + j * q);
     symmetric_eigenpairs(k, white, values, search->work);
     index_t n = 0;
     for (index_t j = 0; j < k; j++) {
@@ -394,49 +430,50 @@ static double whitened(Search *search, index_t k, const double *metric, double *
     return value;
 }
 
-/* L^-1 of a lower triangular matrix, and the sum of its squares: the trace of (L L')^-1. */
-static double inverted(index_t k, const double *l, double *inverse) {
-    double sum = 0.0;
-    memset(inverse, 0, (size_t)(k * k) * sizeof *inverse);
+/* W a W in place for W = I + factor b b' and a symmetric a. */
+static void scale_along(Search *search, index_t k, double factor, const double *b, double *a) {
+    double *along = search->unit;
+    times(k, a, b, along);
+    double half = 0.5 * factor * factor * dot(k, b, along);
+    for (index_t i = 0; i < k; i++) along[i] = factor * along[i] + half * b[i];
     for (index_t i = 0; i < k; i++) {
-        double *row = inverse + i * k;
-        row[i] = 1.0;
-        for (index_t j = 0; j < i; j++)
-            for (index_t c = 0; c <= j; c++) row[c] -= l[i * k + j] * inverse[j * k + c];
-        for (index_t c = 0; c <= i; c++) {
-            row[c] /= l[i * k + i];
-            sum += row[c] * row[c];
-        }
+        if (b[i] != 0.0) add_scaled(k, b[i], along, a + i * k);
+        add_scaled(k, along[i], b, a + i * k);
     }
-    return sum;
 }
 
-/* Argmax of x' C x / x' M x for M = I - u u'. */
+/* Argmax of x' C x / x' M x for M = I - u u'. One column b of u after the other, I - b b' is whitened by
+   W = I + b b' / (s (1 + s)) with s² = 1 - b' b: then W M W = I - (the other columns) (the other columns)'. If a whole
+   column of the basis lies on the support, W is the projection off it. */
 static double refit_free(Search *search, index_t k, double floor, double *x) {
     index_t q = search->beside.q;
-    double *metric = search->metric, *factor = search->other, *inverse = search->span, *core = search->power;
-    for (index_t i = 0; i < k; i++)
-        for (index_t j = 0; j < k; j++)
-            metric[i * k + j] = (i == j) - dot(q, search->inside + i * q, search->inside + j * q);
-    memcpy(factor, metric, (size_t)(k * k) * sizeof *factor);
-    if (cholesky(k, factor) || !(inverted(k, factor, inverse) < NEARLY_HELD)) return whitened(search, k, metric, x);
-    double *half = search->other, *white = search->metric, *y = search->inner, value = 0.0;
-    for (index_t i = 0; i < k; i++) /* C L^-T, then L^-1 C L^-T */
-        for (index_t j = 0; j < k; j++) half[i * k + j] = dot(j + 1, search->block + i * k, inverse + j * k);
-    memset(core, 0, (size_t)(k * k) * sizeof *core);
-    for (index_t i = 0; i < k; i++)
-        for (index_t j = 0; j <= i; j++) {
-            double weight = inverse[i * k + j];
-            for (index_t c = 0; c < k; c++) core[i * k + c] += weight * half[j * k + c];
-        }
-    memcpy(white, core, (size_t)(k * k) * sizeof *white);
-    int how = by_powers(search, k, white, floor, &value, y);
-    if (how == BELOW) return -INFINITY;
-    if (how != FOUND || !(value > WITHIN * search->size)) value = decomposed(search, k, white, y);
-    for (index_t i = 0; i < k; i++) {
-        x[i] = 0.0;
-        for (index_t j = i; j < k; j++) x[i] += inverse[j * k + i] * y[j];
+    double *core = search->metric, *y = search->inner, value = 0.0, factors[MOST_COLUMNS], sizes[MOST_COLUMNS];
+    double *columns = search->span; /* q x k */
+    int held = 0;
+    for (index_t p = 0; p < q; p++) {
+        for (index_t i = 0; i < k; i++) columns[p * k + i] = search->inside[i * q + p];
+        sizes[p] = dot(k, columns + p * k, columns + p * k);
     }
+    memcpy(core, search->block, (size_t)(k * k) * sizeof *core);
+    for (index_t p = 0; p < q; p++) {
+        const double *b = columns + p * k;
+        double size = dot(k, b, b), s = sqrt(1.0 - size > HELD ? 1.0 - size : 0.0);
+        factors[p] = s > 0.0 ? 1.0 / (s * (1.0 + s)) : -1.0 / size;
+        held |= s == 0.0;
+        if (s == 0.0 && !(sizes[p] > 1.0 - HELD)) return whitened(search, k, x); /* a combination of columns is held */
+        if (size == 0.0) continue;
+        for (index_t o = p + 1; o < q; o++)
+            add_scaled(k, factors[p] * dot(k, b, columns + o * k), b, columns + o * k);
+        scale_along(search, k, factors[p], b, core);
+    }
+    int how = by_powers(search, k, core, floor, &value, y);
+    if (how == BELOW) return -INFINITY;
+    if (how != FOUND || !(value > WITHIN * search->size)) {
+        if (held) return whitened(search, k, x);
+        value = decomposed(search, k, core, y);
+    }
+    memcpy(x, y, (size_t)k * sizeof *x);
+    for (index_t p = q - 1; p >= 0; p--) add_scaled(k, factors[p] * dot(k, columns + p * k, x), columns + p * k, x);
     scaled_to_unit(k, x);
     return value;
 }

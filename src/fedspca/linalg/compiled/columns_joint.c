@@ -6,7 +6,7 @@
 #include "columns.h"
 
 #define BEHIND 0.1 /* as in joint.py */
-enum { FIRST = 1, SWEEPS = 2, MOVES = 4, SINGLE = 8 };
+enum { FIRST = 1, SWEEPS = 2, MOVES = 4, SINGLE = 8, SINGLES = 16 };
 enum { TOOK = 9 }; /* columns that are kept for a feature handed over */
 
 /* Working memory, laid out twice: without a base, to learn its size, and then for use. */
@@ -100,8 +100,8 @@ static void lay_out(Memory *memory, Search *search, const Effort *effort) {
     double **vectors[] = {&search->values, &search->work,    &search->unit,
                           &search->inner,  &search->trial_x, &search->best_x};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) *vectors[i] = take_doubles(memory, wide);
-    double **features[] = {&search->lengths, &search->image, &search->top,
-                           &search->bounds,  &search->left,  &search->scores};
+    double **features[] = {&search->lengths, &search->own_bounds, &search->image, &search->top,
+                           &search->bounds,  &search->left,       &search->scores};
     for (size_t i = 0; i < sizeof features / sizeof *features; i++) *features[i] = take_doubles(memory, d);
     double **loadings[] = {&search->step, &search->stepped, &search->joined, &search->moved, &search->start,
                            &search->end};
@@ -308,6 +308,17 @@ static void single(Search *search, const Effort *effort) {
     add_point(search, &search->first, search->moved, best->gains[0]);
 }
 
+/* The best single columns, into `first`. */
+static void singles(Search *search, const Effort *effort) {
+    Columns *best = &search->kept;
+    stand_beside(search, 0, 0, 1);
+    best_of_each(search, search->k[0], effort, 0, 0, effort->beam, best);
+    for (index_t i = 0; i < best->m; i++) {
+        put(search, search->moved, 0, best->k, best->supports + i * best->k, best->weights + i * best->k);
+        add_point(search, &search->first, search->moved, best->gains[i]);
+    }
+}
+
 static void last_moves(Search *search, const Effort *effort) {
     double *w = search->first.w, *variance = search->first.variances;
     handed_over(search, w, variance, effort);
@@ -342,9 +353,9 @@ static void *prepare(Search *search, const Effort *effort) {
     return memory.base;
 }
 
-/* Stages of a search: SINGLE finds one column, if there is one; FIRST finds finalists, SWEEPS sweeps them and keeps
-   the best, MOVES moves features between its columns. Points go in (without FIRST) and out through w (r x d each) and
-   `variances`. Returns how many there are; 0 where numpy has to search; -1 without memory. */
+/* Stages of a search: SINGLE finds one column, if there is one, and SINGLES the best single ones; FIRST finds finalists,
+   SWEEPS sweeps them and keeps the best, MOVES moves features between its columns. Points go in (without FIRST) and out
+   through w (r x d each) and `variances`. Returns how many there are; 0 where numpy has to search; -1 without memory. */
 EXPORT int64_t fedspca_columns(const void *lapack, int64_t d, int64_t r, const double *s, const int64_t *k,
                                int64_t orthogonal, const int64_t *numbers, double near, int64_t n_given, const double *given,
                                int64_t stages, int64_t n_points, double *w, double *variances) {
@@ -356,6 +367,9 @@ EXPORT int64_t fedspca_columns(const void *lapack, int64_t d, int64_t r, const d
     if (!search.finite) n_points = 0;
     else if (stages & SINGLE) {
         single(&search, &effort);
+        n_points = search.first.m;
+    } else if (stages & SINGLES) {
+        singles(&search, &effort);
         n_points = search.first.m;
     } else if (stages & FIRST) n_points = finalists(&search, &effort) ? 0 : search.first.m;
     else

@@ -137,7 +137,7 @@ static index_t candidates(Search *search, index_t k, const Effort *effort) {
         sort_by_bound(search, d, features);
         index_t longest = d < LONGEST ? d : LONGEST;
         for (index_t i = 0; i < longest; i++)
-            bounds[features[i]] = row_bound(search, search->s + features[i] * d, k);
+            bounds[features[i]] = own_row_bound(search, features[i], k);
     } else if (d <= ALL) {
         for (index_t i = 0; i < d; i++) bounds[i] = row_bound(search, row_beside(search, i), k);
     } else {
@@ -150,7 +150,7 @@ static index_t candidates(Search *search, index_t k, const Effort *effort) {
         heaviest(search, bounds, n, features);
         all = n;
         for (index_t i = 0; i < n; i++)
-            bounds[features[i]] = row_bound(search, search->s + features[i] * d, k) * left[features[i]];
+            bounds[features[i]] = own_row_bound(search, features[i], k) * left[features[i]];
     }
     sort_by_bound(search, all, features);
     return n < all ? n : all;
@@ -173,7 +173,7 @@ static void in_waves(Search *search, const Effort *effort, index_t n_given, cons
     index_t more = 0;
     for (index_t i = first; i < n; i++) {
         if (!(search->bounds[features[i]] > above)) continue;
-        if (!search->beside.q && !(row_bound(search, search->s + features[i] * search->d, k) > above)) continue;
+        if (!search->beside.q && !(own_row_bound(search, features[i], k) > above)) continue;
         features[first + more++] = features[i];
     }
     if (!more) return;
@@ -262,38 +262,44 @@ static index_t promising_swaps(Search *search, const Columns *points, index_t at
     return n;
 }
 
-/* The position of the best of n trials, the lowest features of those that are equal up to TIE, and its gain. Trials
-   below `floor` are left out. A trial on the support `here`, if there is one, has the gain that is known. */
+/* The position of the best of n trials, the lowest features of those that are equal up to TIE, its gain, and, unless
+   it is `here`, its weights. Trials below `floor` are left out. A trial on the support `here`, if there is one, has the gain
+   that is known. */
 static index_t winner(Search *search, index_t n, index_t k, const index_t *trials, double floor, const index_t *here,
-                      double known, double *gain) {
+                      double known, double *gain, double *weights) {
     double top = -INFINITY, *x = search->trial_x;
-    index_t won = 0;
+    index_t won = -1, first = -1; /* the first of the largest, whose weights are kept */
     for (index_t i = 0; i < n; i++) {
         const index_t *trial = trials + i * k;
         double slack = TIE * fabs(top), limit = isfinite(top) && top - 2.0 * slack > floor ? top - 2.0 * slack : floor;
         int unchanged = here && same(k, trial, here);
         double value = unchanged ? known : refit(search, k, trial, limit, x);
         search->promised[i] = value;
-        if (value > top) top = value;
+        if (!(value > top)) continue;
+        top = value;
+        first = i;
+        if (!unchanged) memcpy(weights, x, (size_t)k * sizeof *x);
     }
     *gain = top;
     if (!isfinite(top)) return 0;
-    won = -1;
     for (index_t i = 0; i < n; i++) {
         if (!(search->promised[i] >= top - TIE * fabs(top))) continue;
         if (won < 0 || lower_support(k, trials + i * k, trials + won * k)) won = i;
     }
     *gain = search->promised[won];
+    if (won != first && !(here && same(k, trials + won * k, here)))
+        refit(search, k, trials + won * k, -INFINITY, weights);
     return won;
 }
 
 /* Replace a point by the best of its trials where that gains; returns whether it did. */
 static int accepted(Search *search, Columns *points, index_t at, index_t n, const index_t *trials) {
     index_t k = points->k, *support = points->supports + at * k;
-    double before = points->gains[at], gain, floor = before - 2.0 * TIE * fabs(before);
-    index_t won = winner(search, n, k, trials, floor, support, before, &gain);
+    double before = points->gains[at], gain, floor = before - 2.0 * TIE * fabs(before), *x = search->best_x;
+    index_t won = winner(search, n, k, trials, floor, support, before, &gain, x);
     if (!(gain > before + RISE * fabs(before))) return 0;
-    points->gains[at] = refit(search, k, trials + won * k, -INFINITY, points->weights + at * k);
+    points->gains[at] = gain;
+    memcpy(points->weights + at * k, x, (size_t)k * sizeof *x);
     memcpy(support, trials + won * k, (size_t)k * sizeof *support);
     return 1;
 }
@@ -332,9 +338,9 @@ double best_of_trials(Search *search, index_t n, index_t k, index_t *trials, dou
                       double *x) {
     double gain;
     for (index_t i = 0; i < n; i++) sort_features(k, trials + i * k);
-    index_t won = winner(search, n, k, trials, floor, 0, 0.0, &gain);
+    index_t won = winner(search, n, k, trials, floor, 0, 0.0, &gain, x);
     memcpy(support, trials + won * k, (size_t)k * sizeof *support);
-    return isfinite(gain) ? refit(search, k, support, -INFINITY, x) : -INFINITY;
+    return gain;
 }
 
 /* Whether two features are copies of each other beside the basis, up to sign, but for what other columns decide. */

@@ -60,10 +60,33 @@ static inline double kth_by_sinking(index_t d, const double *values, int k, doub
     return list[k - 1];
 }
 
-/* The same by Hoare's selection, for a larger k; `top` has d entries, and the largest is not its first. */
+/* The least of the largest magnitudes of k parts of the values: at most the k-th largest of all. */
+static double no_more_than_kth(index_t d, const double *values, index_t k) {
+    double least = INFINITY;
+    index_t width = d / k;
+    for (index_t part = 0; part < k; part++) {
+        double most = 0.0;
+        for (index_t i = part * width; i < (part + 1) * width; i++) {
+            double size = fabs(values[i]);
+            most = size > most ? size : most;
+        }
+        least = most < least ? most : least;
+    }
+    return least;
+}
+
+/* The same by Hoare's selection, for a larger k, among the values that may be it; `top` has d entries, and the largest
+   is not its first. */
 static double kth_by_selection(index_t d, const double *values, index_t k, double *top) {
-    for (index_t i = 0; i < d; i++) top[i] = fabs(values[i]);
-    index_t low = 0, high = d - 1, at = k - 1;
+    double least = no_more_than_kth(d, values, k);
+    index_t n = 0;
+    for (index_t i = 0; i < d; i++) {
+        top[n] = fabs(values[i]);
+        n += top[n] >= least;
+    }
+    if (n < k) /* only among NaN */
+        for (n = 0; n < d; n++) top[n] = fabs(values[n]);
+    index_t low = 0, high = n - 1, at = k - 1;
     while (low < high) {
         double pivot = top[(low + high) / 2];
         index_t i = low, j = high;
@@ -147,6 +170,17 @@ double row_bound(Search *search, const double *row, index_t k) {
             above++;
         }
     return sum + (double)(k - above) * kth;
+}
+
+/* The same for a row of S, computed once: searches beside different columns ask for it again. */
+double own_row_bound(Search *search, index_t feature, index_t k) {
+    if (search->bounded != k) {
+        for (index_t i = 0; i < search->d; i++) search->own_bounds[i] = -1.0;
+        search->bounded = k;
+    }
+    double *bound = search->own_bounds + feature;
+    if (*bound < 0.0) *bound = row_bound(search, search->s + feature * search->d, k);
+    return *bound;
 }
 
 int lower_support(index_t k, const index_t *a, const index_t *b) {

@@ -10,6 +10,14 @@
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
+/* A function that is compiled twice, the second time for vectors of four; which one runs is decided when the library is
+   loaded. Sums keep their order, so that both give the same bits. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE_TOO __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE_TOO
+#endif
+
 typedef int64_t index_t; /* numpy's intp on 64-bit machines */
 
 /* All eigenvalues of a symmetric n x n matrix, ascending, and its eigenvectors as columns. `a` is overwritten by the

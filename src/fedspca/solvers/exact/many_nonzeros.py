@@ -44,9 +44,15 @@ def loadings(s: Array, k: tuple[int, ...], orthogonal: bool, dense: Sequence[Arr
     starts += [columns.truncated_power(q, dense[0], k, tuning, hotelling=each) for each in (False, True)]
     if orthogonal:
         starts = [columns.orthogonalise(q, w, tuning) for w in starts]
-    ranked = _best_first(_refined(q, w, k, orthogonal, tuning.ranking(1)) for w in starts)
-    best = _best_first(_refined(q, fit.w, k, orthogonal, tuning) for fit in ranked[:_FINISHED])[0]
+    ranked = _best_first(_refined(q, w, k, orthogonal, tuning.ranking(1)) for w in _distinct(starts))
+    ends = _distinct([fit.w for fit in ranked])[:_FINISHED]
+    best = _best_first(_refined(q, w, k, orthogonal, tuning) for w in ends)[0]
     return finished(s, Fit(best.w, best.variance), k, orthogonal)
+
+
+def _distinct(loadings: list[Array]) -> list[Array]:
+    """The first of each set of supports: the others are refitted to the same point."""
+    return list({frozenset(column.tobytes() for column in (w != 0.0).T): w for w in reversed(loadings)}.values())[::-1]
 
 
 def _refined(
