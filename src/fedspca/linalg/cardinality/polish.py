@@ -142,6 +142,8 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
     """Sweeps over all columns, which always gain, and Newton steps, which converge fast near the end."""
     still, rounds = (_ROUGH_STILL, _ROUGH_ROUNDS) if rough else (_STILL, _ROUNDS)
     supports = [np.flatnonzero(column) for column in w.T]
+    if not rough and _nested(w):  # multiples of the smaller column may be added to the larger one: a rule decides
+        w = _in_turn(s, w, supports)
     best = Fit(w, captured(s, w))
     if not rough and (exact := _all_digits(s, best)) is not None:
         return exact
@@ -155,6 +157,13 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
         if best.variance <= before.variance * (1.0 + still):
             break
     return best if rough else _all_digits(s, best) or best
+
+
+def _nested(w: Array) -> bool:
+    """Whether a column has all the features of another one."""
+    named = (w != 0.0).astype(float)
+    shared = named.T @ named
+    return bool((shared >= shared.diagonal()).sum() > len(shared))
 
 
 def _all_digits(s: Array, fit: Fit) -> Fit | None:
