@@ -14,6 +14,10 @@
 #define ADAPTED 200
 #define RELAXED 1.6
 #define SETTLING 1.8
+#define AHEAD 0.7
+#define NEAR 1e-4
+#define SLOW 0.5
+#define NO_HELP 0.9
 #define COARSE 3e-6 /* single precision is enough down to this distance from a stationary point */
 #define ORIGIN 1e-300
 
@@ -314,19 +318,34 @@ static double needed(double before, double now, double tol) {
     return now < before ? PATIENCE * log(now / tol) / log(before / now) : INFINITY;
 }
 
-static int settle(admm_t *s, index_t steps, double tol, double *multiplier, double *fitted) {
-    double last = INFINITY;
+/* The gradient extrapolated from that of the step before, in place. */
+static void look_ahead(index_t n, double ahead, double *gradient, double *before) {
+    for (index_t i = 0; i < n; i++) {
+        double now = gradient[i];
+        gradient[i] = now + ahead * (now - before[i]);
+        before[i] = now;
+    }
+}
+
+static int settle(admm_t *s, index_t steps, double tol, double *multiplier, double *fitted, double *before) {
+    index_t size = s->d * s->r;
+    double last = INFINITY, lately = INFINITY, most = AHEAD, ahead = 0.0;
+    memcpy(before, s->gradient, (size_t)size * sizeof(double));
     for (index_t now = 0; now < steps; now++) {
         if (now % REFRESH == 0 && now) {
             double far = distance(s, multiplier, fitted);
             if (far <= tol && s->single == NULL) return 1;
             if (far <= COARSE || now > ADAPTED) s->single = NULL;
+            if (ahead > 0.0 && far > NO_HELP * lately) most = ahead = 0.0;
+            if (far <= NEAR && far > SLOW * lately) ahead = most;
+            lately = far;
             if (now % PATIENCE == 0) {
                 if (now > PATIENCE && needed(last, far, tol) > (double)(steps - now)) return 0;
                 last = far;
             }
             if (now <= ADAPTED) penalties(s, 0);
         }
+        look_ahead(size, ahead, s->gradient, before);
         if (step(s, 0, SETTLING)) return -2;
         gradients(s, 1, s->w, s->gradient);
     }
@@ -340,9 +359,10 @@ EXPORT int64_t fedspca_settle(const Lapack *lapack, const quadratic_t *q, int64_
                               int64_t steps, double tol, double *multiplier) {
     admm_t s = {.lapack = lapack, .q = q, .d = q->d, .r = r, .lam = lam, .linear = linear, .w = w, .z = z};
     index_t size = s.d * r;
-    double *memory = reserve(&s, 1, 2 * size);
+    double *memory = reserve(&s, 1, 3 * size);
     if (memory == NULL) return -1;
-    s.from = (float *)(s.polar + polar_work(r) + size);
+    double *fitted = s.polar + polar_work(r), *before = fitted + size;
+    s.from = (float *)(before + size);
     s.to = s.from + size;
     memcpy(z, w, (size_t)size * sizeof(double));
     memset(s.dual, 0, (size_t)size * sizeof(double));
@@ -350,7 +370,7 @@ EXPORT int64_t fedspca_settle(const Lapack *lapack, const quadratic_t *q, int64_
     if (given != NULL) first_dual(&s, 0, given);
     penalties(&s, 0);
     s.single = single;
-    int status = settle(&s, steps, tol, multiplier, s.polar + polar_work(r));
+    int status = settle(&s, steps, tol, multiplier, fitted, before);
     if (status >= 0) multiplier_of(&s, 0, multiplier);
     free(memory);
     free(s.fresh);
