@@ -29,7 +29,7 @@ Index = NDArray[np.intp]
 Counts = tuple[int, ...]
 
 _APART = 1e-9  # columns farther from orthonormal than this are rejected
-_WORTH = 0.99  # share of the variance: linked columns that can hardly capture more are not tried
+_LINKED = 0.98  # share of the variance: linked columns that begin below it were never the best in the end
 _MOST = 0.95  # share of the features: a search on more takes as long as one on all
 _BEHIND = 0.1  # share of the variance: after a sweep, the later winner was never farther behind the best
 
@@ -104,7 +104,7 @@ def _or_linked(s: Array, best: Fit, k: Counts, tuning: Tuning) -> Fit:
     """The same loadings, or better ones near linked columns, which the starts of a search do not show."""
     if min(k) < max(k):
         return best
-    for w in linked(s, k[0], len(k), _WORTH * best.variance):
+    for w in linked(s, k[0], len(k), _LINKED * best.variance):
         if tuning.late:
             break
         near = Points.of([refit_free(s, _cut(w, k), rough=True)])

@@ -19,21 +19,21 @@ _INSIDE = 0.3  # length of a column beside the features that link it: the longer
 
 
 def linked(s: Array, k: int, r: int, least: float) -> list[Array]:
-    """For q = 2 … r, loadings (d, r) of which q are linked in a chain; the others are leading eigenvectors of the rest.
+    """For q = 2 … r, loadings (d, r) of which q are linked in a chain; the others are found one after another.
 
     A chain of q columns has ``q k - 2 (q - 1)`` features of the long direction, and q - 1 features as links. It is left
     out if it can capture no more than ``least`` near here.
     """
     if k < 2:
         return []
-    start = largest_eigenpairs(s, 1)[1][:, 0]
     sizes = {q: q * k - 2 * (q - 1) for q in range(2, r + 1)}
-    chains = (_chain(s, _long_direction(s, start, m), q, k, r) for q, m in sizes.items() if m + q - 1 <= len(s))
+    chains = (_chain(s, _direction(s, m), q, k, r) for q, m in sizes.items() if m + q - 1 <= len(s))
     return [w for w, captured in chains if captured > least]
 
 
-def _long_direction(s: Array, x: Array, m: int) -> Array:
+def _direction(s: Array, m: int) -> Array:
     """A unit vector with m non-zeros and much variance: truncated power steps, each refitted."""
+    x = largest_eigenpairs(s, 1)[1][:, 0]
     support: Index | None = None
     for _ in range(_STEPS):
         found = heaviest(np.abs(s @ x)[None], m)[0]
@@ -44,15 +44,20 @@ def _long_direction(s: Array, x: Array, m: int) -> Array:
     return x
 
 
+def _off(s: Array, x: Array) -> Array:
+    """``P S P`` for the projection P off a unit vector."""
+    image = s @ x
+    rest = image - 0.5 * float(x @ image) * x
+    return np.asarray(s - np.outer(rest, x) - np.outer(x, rest))
+
+
 def _chain(s: Array, x: Array, q: int, k: int, r: int) -> tuple[Array, float]:
     """The features of x, the largest first, dealt to q columns; each shares a link with the next one.
 
     Also the variance of x, the links and the other columns: the more parallel the columns, the nearer they come to it.
     """
     captured = float(x @ s @ x)
-    off = s - np.outer(x, s @ x)
-    off = off - np.outer(off @ x, x)
-    free = x == 0.0
+    off, free = _off(s, x), x == 0.0
     links = []
     for _ in range(q - 1):
         links.append(int(np.argmax(np.where(free, off.diagonal(), -np.inf))))
@@ -67,7 +72,8 @@ def _chain(s: Array, x: Array, q: int, k: int, r: int) -> tuple[Array, float]:
         own, left = left[: k - len(mine)], left[k - len(mine) :]
         w[own, j] = _INSIDE * x[own] / max(float(np.linalg.norm(x[own])), 1e-300)
         w[mine, j] = -1.0 if j % 2 else 1.0
-    if r > q:
-        values, w[:, q:] = largest_eigenpairs(off, r - q)
-        captured += float(values.sum())
+    for j in range(q, r):
+        w[:, j] = _direction(off, k)
+        captured += float(w[:, j] @ off @ w[:, j])
+        off = _off(off, w[:, j])
     return np.asarray(w / np.maximum(np.linalg.norm(w, axis=0), 1e-300)), captured

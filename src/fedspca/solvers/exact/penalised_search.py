@@ -32,7 +32,7 @@ _ALIKE = 1e-5  # relative: rough points whose objectives differ by less count as
 def first_look(q: Quadratic, lam: Array, basis: Array, tuning: PenalisedTuning) -> L1Solution:
     """One rough point, which provides sparse columns for the model."""
     starts = np.array([rotated(basis, basis[:0])[-1], _single_features(q, basis.shape[1])])
-    return _from_split(q, lam, starts, replace(tuning, solved=1))[0]
+    return min(_from_split(q, lam, starts, replace(tuning, solved=1)), key=lambda s: s.objective)
 
 
 def search(
@@ -185,14 +185,16 @@ def _from_split(
     best = float(rough.values[ranked[0]])
     near = min(aim, best + tuning.near * _uncertain(q, rough.w[ranked[0]], best))
     good = [i for i in ranked if rough.values[i] <= near]
-    points = [(rough.w[i], rough.z[i], rough.multipliers[i]) for i in good]
+    points = [(rough.w[i], rough.z[i], rough.multipliers[i], rough.values[i]) for i in good]
     if before[first] < float(rough.values.min()):
-        points.insert(0, (starts[first], starts[first], rough.multipliers[ranked[0]]))
+        points.insert(0, (starts[first], starts[first], rough.multipliers[ranked[0]], before[first]))
     found = []
-    for w, z, multiplier in points:
+    for w, z, multiplier, value in points:
         point = w if tuning.hurried and not proximal_pays(z, tuning) else _sparse(w, z)
         if proximal_pays(point, tuning):
-            found.append(_no_worse(q, lam, w, z, solved(q, lam, point, tuning.rough, tuning), tuning))
+            found.append(solved(q, lam, point, tuning.rough, tuning))
+            if found[-1].objective > value + _ALIKE * abs(value):
+                found.append(solved(q, lam, _better(q, lam, w, z), tuning.rough, tuning))
         else:  # ADMM goes on, from the best of them
             found.append(_as_it_is(q, lam, point, multiplier))
         if tuning.late:
@@ -200,17 +202,10 @@ def _from_split(
     return found
 
 
-def _no_worse(q: Quadratic, lam: Array, w: Array, z: Array, found: L1Solution, tuning: PenalisedTuning) -> L1Solution:
-    """The solution, or a better one near the orthonormal points of ADMM, if one of these is better than it.
-
-    If z has an empty column, the solve begins at w, which need not be near what z tells.
-    """
+def _better(q: Quadratic, lam: Array, w: Array, z: Array) -> Array:
+    """The better one of w and the orthonormal matrix nearest to z: if z has an empty column, w need not be near it."""
     points = np.array([w, orthonormal(z[None])[0]])
-    values = objectives(q, lam, points)
-    if found.objective <= float(values.min()) + _ALIKE * abs(found.objective):
-        return found
-    other = solved(q, lam, points[int(np.argmin(values))], tuning.rough, tuning)
-    return min(found, other, key=lambda s: s.objective)
+    return np.asarray(points[int(np.argmin(objectives(q, lam, points)))])
 
 
 def _uncertain(q: Quadratic, w: Array, value: float) -> float:
