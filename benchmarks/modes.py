@@ -253,9 +253,11 @@ def _precisions() -> Iterator[tuple[dict[str, Any], list[Bar]]]:
     tall = partial(spiked, 200_000, 500, (40.0, 35.0, 30.0, 25.0, 20.0), 10)
     wide = partial(spiked, 500, 20_000, (400.0, 350.0, 300.0, 250.0, 200.0), 50)
     half, whole = ("at most 0.65 of float64", 0.65), ("at most 1.0 × PCA", 1.0)
+    # with 500 rows the products take less than half of a fit, and the model and the search are in float64
+    some = ("at most 0.9 of float64", 0.9)
     for name, make, k, job, unit, (what, most) in (
         ("W10 W3, float32", tall, 10, partial(_fit_one, 1, 10), partial(_fit_one, 0, 10), half),
-        ("W10 W4, float32", wide, 50, partial(_fit_one, 1, 50), partial(_fit_one, 0, 50), half),
+        ("W10 W4, float32", wide, 50, partial(_fit_one, 1, 50), partial(_fit_one, 0, 50), some),
         ("W10 W3, sample", tall, 10, partial(_fit_sample, 10), _pca_of_both, whole),
     ):
         outcome = measured(partial(_both, make), job, unit, judge=_same, limit=LIMIT, repeats=5)
