@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 Array = NDArray[np.float64]
 
@@ -23,8 +22,8 @@ def varimax(w: Array, *, max_iter: int = 30, tol: float = 1e-4) -> Array:
     rotation, last = np.eye(r), 0.0
     for _ in range(max_iter):
         x = heavy @ rotation
-        squares = x * x
-        u, s, vt, _ = lapack.dgesdd(heavy.T @ (x * (squares - squares.sum(axis=0) / d)))
+        cubic = x * (x * x - np.einsum("ij,ij->j", x, x) / d)
+        u, s, vt = np.linalg.svd(heavy.T @ cubic)
         rotation = u @ vt
         total = float(s.sum())
         if total <= last * (1.0 + tol):
