@@ -75,9 +75,11 @@ def search(
     found = _from_split(q, lam, np.array(starts), tuning)
     found += [solved(q, lam, w, tuning.rough, tuning) for w in before]
     found.sort(key=lambda s: s.objective)
-    least = float(lam.min())
-    alone = first if first is not None and (r == 2 or lam[0] == least) else _first_columns(q, least, tuning)
-    found = distinct(_exchanges(q, lam, found, alone, tuning))
+    if r > 2 or basis.size <= tuning.small:
+        least = float(lam.min())
+        alone = first if first is not None and (r == 2 or lam[0] == least) else _first_columns(q, least, tuning)
+        found = _exchanges(q, lam, found, alone, tuning)
+    found = distinct(found)
     best = found[0]
     if not tuning.late and best.residual > tol:
         best = solved(q, lam, best.w, tol, tuning, best.multiplier)
@@ -141,7 +143,7 @@ def solved(
     If ADMM does not settle, a few proximal steps go on from there; in a hurry, only if it ended in a sparse point.
     """
     most = tuning.steps if tol >= tuning.rough else tuning.last_steps
-    if proximal_pays(w, tuning):
+    if _proximal_pays(w, tuning):
         return minimise(q, lam, w, tol=tol, max_iter=most, multiplier=multiplier)
     s = settle(q, lam, w, steps=tuning.settling, tol=SETTLED * tol, multiplier=multiplier, widen=tuning.hurried)
     if s.sparse:
@@ -155,7 +157,7 @@ def solved(
     return minimise(q, lam, s.w, tol=tol, max_iter=most, multiplier=s.multiplier)
 
 
-def proximal_pays(w: Array, tuning: PenalisedTuning) -> bool:
+def _proximal_pays(w: Array, tuning: PenalisedTuning) -> bool:
     """Whether proximal steps are faster than ADMM: their systems are small if few columns overlap in any feature."""
     if w.shape[1] <= 2 * tuning.some:
         return bool(w.shape[1] <= tuning.proximal)
@@ -190,8 +192,8 @@ def _from_split(
         points.insert(0, (starts[first], starts[first], rough.multipliers[ranked[0]], before[first]))
     found = []
     for w, z, multiplier, value in points:
-        point = w if tuning.hurried and not proximal_pays(z, tuning) else _sparse(w, z)
-        if proximal_pays(point, tuning):
+        point = w if tuning.hurried and not _proximal_pays(z, tuning) else _sparse(w, z)
+        if _proximal_pays(point, tuning):
             found.append(solved(q, lam, point, tuning.rough, tuning))
             if found[-1].objective > value + _ALIKE * abs(value):
                 found.append(solved(q, lam, _better(q, lam, w, z), tuning.rough, tuning))

@@ -154,7 +154,8 @@ class PenalisedTuning:
     little : float
         With a smaller possible gain there are very few starts, and no columns are exchanged.
     small : int
-        Weights in all, up to which every search is fast: how much it can gain is then not asked.
+        Weights in all, up to which every search is fast: how much it can gain is then not asked, columns are exchanged
+        with two components too, and the last Newton steps are taken on all digits of S.
     plain : float
         If the penalty leaves less than this share of the variance, no start is dropped early.
     promising : float
@@ -171,7 +172,8 @@ class PenalisedTuning:
         Columns, the best alone, that are tried in the place of each.
     singled : int
         Points that ADMM treats in which a heavy feature of some column becomes a column of its own, the best ones. Set
-        on 2,592 problems of 288 public matrices: with fewer some end 2 % above the best known, with more none is better.
+        on 2,592 problems of 288 public matrices: with fewer some end 2 % above the best known, with more hardly any is
+        better.
     trials : int
         The most points with exchanged columns that ADMM treats; the worst column is exchanged first.
     turns : int

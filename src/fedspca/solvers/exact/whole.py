@@ -46,6 +46,7 @@ _SMALL = 320  # weights in all: more starts take a few milliseconds each
 _ROTATIONS = 2  # further starts of a search for the fewest non-zeros, if it is small
 _MANY = 20  # with more components, a search from dense loadings takes long, and ends no better than from a division
 _HOPE = 0.985  # share of the target: where a first guess captured less, a search hardly ever reached it
+_DIGITS = 2.0**26
 _LANCZOS = 400  # with more features, a few eigenvectors are computed by Lanczos iterations
 
 
@@ -134,8 +135,7 @@ def solve(
     part = s if len(varying) == len(s) else s[np.ix_(varying, varying)]
     r = state.n_components
     values, basis = leading(part, r)
-    rough = coarse(part)
-    seen = Seen(rough, *leading(rough, r))
+    seen = _to_seven_digits(Seen(part, values, basis))
     before = [] if earlier is None else [w] if (w := _on_rows(earlier.w, varying)) is not None else []
     bound: float | None
     if isinstance(problem, Cardinality):
@@ -149,6 +149,14 @@ def solve(
     else:
         raise TypeError(f"{type(problem).__name__} is no problem that can be solved on S.")
     return Solved(scatter(w, varying, len(s)), stopped, bound, scatter(basis, varying, len(s)), float(values.sum()))
+
+
+def _to_seven_digits(whole: Seen) -> Seen:
+    """What a search sees of S. With many features, eigenvectors take long: those of S are rounded instead."""
+    rough, basis = coarse(whole.s), whole.basis
+    if len(basis) <= _LANCZOS:
+        return Seen(rough, *leading(rough, basis.shape[1]))
+    return Seen(rough, whole.values, np.rint(_DIGITS * basis) / _DIGITS)
 
 
 def _on_rows(w: Array, rows: NDArray[np.intp]) -> Array | None:
