@@ -156,7 +156,7 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
             break  # the next step would gain about the square of this gain
         if best.variance <= before.variance * (1.0 + still):
             break
-    return best if rough else _all_digits(s, best) or best
+    return best if rough or np.count_nonzero(w) > _FEW else _all_digits(s, best) or best
 
 
 def _nested(w: Array) -> bool:
