@@ -142,10 +142,13 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
     """Sweeps over all columns, which always gain, and Newton steps, which converge fast near the end."""
     still, rounds = (_ROUGH_STILL, _ROUGH_ROUNDS) if rough else (_STILL, _ROUNDS)
     supports = [np.flatnonzero(column) for column in w.T]
-    if not rough and _nested(w):  # multiples of the smaller column may be added to the larger one: a rule decides
+    few = (
+        not rough and np.count_nonzero(w) <= _FEW
+    )  # with more, a Newton step takes long, and the last one has most digits
+    if few and _nested(w):  # multiples of the smaller column may be added to the larger one: a rule decides
         w = _in_turn(s, w, supports)
     best = Fit(w, captured(s, w))
-    if not rough and (exact := _all_digits(s, best)) is not None:
+    if few and (exact := _all_digits(s, best)) is not None:
         return exact
     for _ in range(rounds):
         before, z = best, _in_turn(s, best.w, supports)
@@ -156,7 +159,7 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
             break  # the next step would gain about the square of this gain
         if best.variance <= before.variance * (1.0 + still):
             break
-    return best if rough or np.count_nonzero(w) > _FEW else _all_digits(s, best) or best
+    return (_all_digits(s, best) or best) if few else best
 
 
 def _nested(w: Array) -> bool:
@@ -169,7 +172,7 @@ def _nested(w: Array) -> bool:
 def _all_digits(s: Array, fit: Fit) -> Fit | None:
     """The maximum by Newton steps alone, if it is near: variances say nothing of the last eight digits of weights."""
     w = fit.w
-    for _ in range(_LAST if np.count_nonzero(w) <= _FEW else 1):  # a step of many non-zeros takes long
+    for _ in range(_LAST):
         step, concave = _newton_step(s, w, _LAST_RIDGE)
         if not concave or float(np.linalg.norm(step)) > _NEAR:
             return None

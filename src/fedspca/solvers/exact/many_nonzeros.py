@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspca.linalg.cardinality.joint import finished
 from fedspca.linalg.cardinality.polish import Fit
 from fedspca.linalg.quadratic import DenseQuadratic
 from fedspca.solvers.exact import columns
@@ -24,7 +23,7 @@ _FINISHED = 3  # starts that are improved until nothing gains, the best after on
 
 
 def loadings(s: Array, k: tuple[int, ...], orthogonal: bool, dense: Sequence[Array], tuning: CardinalityTuning) -> Fit:
-    """Argmax of the variance of span(w) over unit columns with ``||w_j||_0 <= k_j``, orthonormal if asked.
+    """Argmax of the variance of span(w) over unit columns with ``||w_j||_0 <= k_j``, orthonormal if asked, roughly.
 
     Parameters
     ----------
@@ -47,7 +46,7 @@ def loadings(s: Array, k: tuple[int, ...], orthogonal: bool, dense: Sequence[Arr
     ranked = _best_first(_refined(q, w, k, orthogonal, tuning.ranking(1)) for w in _distinct(starts))
     ends = _distinct([fit.w for fit in ranked])[:_FINISHED]
     best = _best_first(_refined(q, w, k, orthogonal, tuning) for w in ends)[0]
-    return finished(s, Fit(best.w, best.variance), k, orthogonal)
+    return Fit(best.w, best.variance)
 
 
 def _distinct(loadings: list[Array]) -> list[Array]:
