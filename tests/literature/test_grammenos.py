@@ -41,10 +41,11 @@ def test_a_merge_is_not_a_sum(rows):
 
 def test_with_privacy_each_site_adds_noise_of_its_own(monkeypatch):
     generator = np.random.default_rng(2)
-    rows = generator.standard_normal((900, 2)) @ np.eye(2, 12) * 3 + generator.standard_normal((900, 12))
-    noisy = MergedPCA(2, rank=12, epsilon=2.0, clip=20.0).fit(rows, sites=owners(900, 3))
+    rows = generator.standard_normal((9000, 2)) @ np.eye(2, 12) * 3 + generator.standard_normal((9000, 12))
+    # with a tenth of the rows, noise hid all there was to see once in some hundred runs
+    noisy = MergedPCA(2, rank=12, epsilon=2.0, clip=20.0).fit(rows, sites=owners(9000, 3))
     silent(monkeypatch)
-    exact = MergedPCA(2, rank=12, epsilon=2.0, clip=20.0).fit(rows, sites=owners(900, 3))
+    exact = MergedPCA(2, rank=12, epsilon=2.0, clip=20.0).fit(rows, sites=owners(9000, 3))
     parts = [part - part.mean(axis=0) for part in np.split(rows, 3)]  # of each site about its own mean
     truth = dense(np.vstack(parts))
     assert recovery_error(exact.components_, truth) < 1e-6
