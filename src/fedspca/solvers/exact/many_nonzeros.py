@@ -1,8 +1,8 @@
 """Loadings with many non-zeros on a known S: few starts, each improved by power steps of single columns.
 
 Such loadings have few local optima, and exact trials of supports, each an eigenproblem of order k, take long: with 275
-non-zeros in each of two loadings of 830 features a search from every feature takes a hundred times as long, and
-captures up to a thousandth more.
+non-zeros in each of two loadings of 830 features a search from every feature takes many times as long, and captures up
+to a thousandth more.
 """
 
 from collections.abc import Iterable, Sequence
