@@ -15,6 +15,7 @@ from fedspca.federation.secure import secure_federation
 from fedspca.linalg.symmetric import unpack
 from fedspca.site.errors import InvalidData
 from fedspca.site.question import Query
+from fedspca.solvers.exact import whole
 from fedspca.solvers.stopping import StopReason
 
 WDBC = load_breast_cancer().data
@@ -175,6 +176,13 @@ def test_searches_that_depend_on_every_digit_see_seven(table, r, asked):
     plain = fitted(x)
     for name, vary in VARIANTS.items():
         assert np.abs(fitted(*vary(x)) - plain).max() < 1e-8, name
+
+
+def test_where_what_a_search_sees_keeps_too_little_of_s_it_is_repeated_on_s(monkeypatch):
+    seen = whole.Seen(np.eye(13), np.ones(2), np.eye(13)[:, :2])  # as if S were the identity: two features are enough
+    monkeypatch.setattr(whole, "_to_seven_digits", lambda _: seen)
+    model = ExactSPCA(2, variance_kept=0.9, scale=True, proof_seconds=0.0).fit(WINE)
+    assert model.variance_kept_ >= 0.9 * (1.0 - 1e-9)
 
 
 def test_a_penalised_solution_is_one_of_all_digits():
