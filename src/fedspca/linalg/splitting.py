@@ -289,6 +289,12 @@ def _images(quadratic: Quadratic, w: Array) -> Array:
     return np.asarray(product + quadratic.shift * w if quadratic.shift else product)
 
 
+def nearest(x: Array) -> Array:
+    """The orthonormal matrix nearest to each of a stack (n, d, r); compiled, if that is possible."""
+    fast = with_blas()
+    return orthonormal(x) if fast is None else compiled.orthonormal(fast, x)
+
+
 def orthonormal(x: Array) -> Array:
     """The orthonormal matrix nearest to x, or to each of a stack."""
     gram = np.swapaxes(x, -1, -2) @ x

@@ -11,7 +11,7 @@
 #define FEW 8           /* with at most so many columns, inverses are faster than anything */
 #define HALVINGS 30     /* of the error, at most */
 #define NEAR 1e-2       /* from this distance on the iterations need no scaling */
-#define LAST 1e-8       /* they square the error: from this distance the next one is the last */
+#define LAST 1e-3       /* from this distance on, five terms of a series have all digits */
 
 index_t polar_work(index_t r) { return 8 * r * r + 2 * r + eigen_work(r); }
 
@@ -53,6 +53,28 @@ static inline int invert(index_t r, double *a) {
     return 0;
 }
 
+/* out = a b, all r x r and apart. */
+static inline void small_square(index_t r, const double *a, const double *b, double *restrict out) {
+    for (index_t i = 0; i < r; i++) {
+        for (index_t j = 0; j < r; j++) out[i * r + j] = a[i * r] * b[j];
+        for (index_t t = 1; t < r; t++)
+            for (index_t j = 0; j < r; j++) out[i * r + j] += a[i * r + t] * b[t * r + j];
+    }
+}
+
+/* y becomes y (I + E)^(-1/2) for a small E, by five terms of the series: products take less time than inverses. */
+static inline void last_correction(index_t r, const double *e, double *y, double *work) {
+    index_t size = r * r;
+    double *square = work, *high = square + size, *sum = high + size;
+    small_square(r, e, e, square);
+    for (index_t i = 0; i < size; i++) high[i] = -0.3125 * e[i] + 0.2734375 * square[i];
+    small_square(r, square, high, sum);
+    for (index_t i = 0; i < size; i++) sum[i] += -0.5 * e[i] + 0.375 * square[i];
+    for (index_t i = 0; i < r; i++) sum[i * r + i] += 1.0;
+    memcpy(high, y, (size_t)size * sizeof(double));
+    small_square(r, high, sum, y);
+}
+
 /* The inverse root Y by the product form of Denman and Beavers (Cheng, Higham, Kenney, Laub 2001): with M = G, Y = I,
    M becomes (I + (M + 1/M) / 2) / 2 and Y becomes Y (I + 1/M) / 2. M is scaled while it is far from I. Returns 1 where
    the matrix is so nearly singular that its eigenvalues have to be looked at. */
@@ -74,33 +96,31 @@ static inline int root_by_inverses(index_t r, const double *gram, double *root, 
         for (index_t i = 0; i < size; i++) m[i] = up * m[i] + down * inverse[i];
         for (index_t i = 0; i < size; i++) inverse[i] *= part;
         for (index_t i = 0; i < size; i += r + 1) {
-            m[i] += 0.5;
+            m[i] -= 0.5; /* M - I */
             inverse[i] += scale;
         }
         if (k == 0) {
             memcpy(root, inverse, (size_t)size * sizeof(double));
         } else {
             memcpy(old, root, (size_t)size * sizeof(double));
-            for (index_t i = 0; i < r; i++)
-                for (index_t j = 0; j < r; j++) {
-                    double sum = 0.0;
-                    for (index_t t = 0; t < r; t++) sum += old[i * r + t] * inverse[t * r + j];
-                    root[i * r + j] = sum;
-                }
+            small_square(r, old, inverse, root);
         }
-        if (error <= LAST) return 0;
         error = 0.0;
-        for (index_t i = 0; i < r; i++)
-            for (index_t j = 0; j < r; j++) {
-                double entry = fabs(m[i * r + j] - (double)(i == j));
-                error = entry > error ? entry : error;
-            }
+        for (index_t i = 0; i < size; i++) {
+            double entry = fabs(m[i]);
+            error = entry > error ? entry : error;
+        }
+        if (error * (double)r <= LAST) {
+            last_correction(r, m, root, inverse);
+            return 0;
+        }
+        for (index_t i = 0; i < size; i += r + 1) m[i] += 1.0;
     }
     return 1;
 }
 
 /* The same: a compiler unrolls loops whose lengths it knows. */
-static int few_root(index_t r, const double *gram, double *root, double *work) {
+WIDE_TOO static int few_root(index_t r, const double *gram, double *root, double *work) {
     switch (r) {
         case 3: return root_by_inverses(3, gram, root, work);
         case 4: return root_by_inverses(4, gram, root, work);
@@ -197,7 +217,8 @@ static int inverse_root(const Lapack *lapack, index_t r, const double *gram, dou
 }
 
 /* out = root x, where the columns are rows here. */
-static void turned_columns(const Lapack *lapack, index_t d, index_t r, const double *root, const double *x, double *out) {
+WIDE_TOO static void turned_columns(const Lapack *lapack, index_t d, index_t r, const double *root, const double *x,
+                                    double *restrict out) {
     if (r * r * d > 4000) {
         product(lapack, 'N', 'N', r, d, r, root, r, x, d, out, d);
         return;

@@ -13,6 +13,7 @@
 #define LARGEST 34 /* the last of the sizes */
 #define SPARSE 4 /* BLAS is faster than sums of rows if more than one in so many entries are not zero */
 #define BLOCK 128 /* columns that BLAS multiplies at once: what they and their images take stays in the cache */
+#define FEW 64 /* at most so many entries are sorted by insertion */
 
 static const index_t SIZES[] = {2, 3, 5, 8, 13, 21, LARGEST};
 static const index_t CROWDED[] = {2, 6, 14}, CROWD[] = {40, 16, 6};
@@ -138,6 +139,20 @@ static int by_value(const void *a, const void *b) {
     return (x->at > y->at) - (x->at < y->at);
 }
 
+/* A few entries, which is the usual case, are sorted faster by insertion than by calls of a comparison. */
+static void sort_by_value(index_t n, ranked_t *order) {
+    if (n > FEW) {
+        qsort(order, (size_t)n, sizeof(*order), by_value);
+        return;
+    }
+    for (index_t i = 1; i < n; i++) {
+        ranked_t moved = order[i];
+        index_t at = i;
+        for (; at > 0 && by_value(&moved, order + at - 1) < 0; at--) order[at] = order[at - 1];
+        order[at] = moved;
+    }
+}
+
 /* The largest magnitudes of a column, descending, at most LARGEST of them. */
 static void largest_entries(index_t d, const double *column, double *ranked) {
     index_t count = 0;
@@ -195,7 +210,7 @@ static index_t ordered(const power_t *p, const double *column, double least) {
     index_t count = 0;
     for (index_t i = 0; i < p->d; i++)
         if (fabs(column[i]) >= least && column[i] != 0.0) p->order[count++] = (ranked_t){-fabs(column[i]), i};
-    qsort(p->order, (size_t)count, sizeof(*p->order), by_value);
+    sort_by_value(count, p->order);
     return count;
 }
 
@@ -256,7 +271,7 @@ static index_t distinct(index_t n, const double *values, ranked_t *order, ranked
         order[i] = (ranked_t){values[i], i};
         largest = fabs(values[i]) > largest ? fabs(values[i]) : largest;
     }
-    qsort(order, (size_t)n, sizeof(*order), by_value);
+    sort_by_value(n, order);
     index_t count = 0, rest = 0;
     for (index_t from = 0, to = 0; from < n; from = to) {
         for (to = from + 1; to < n && !(order[to].value - order[to - 1].value > SAME * largest);) to++;
@@ -292,7 +307,7 @@ static index_t keep_best(const power_t *p, index_t n, index_t most, double *x, d
 }
 
 /* Argmin over unit x of -<image, x> + threshold ||x||_1: where nothing is left, the coordinate of largest magnitude. */
-static void tangent_minimiser(index_t d, const double *image, double threshold, double *x) {
+WIDE_TOO static void tangent_minimiser(index_t d, const double *image, double threshold, double *x) {
     double square = 0.0;
     for (index_t i = 0; i < d; i++) {
         double part = image[i] < -threshold ? -threshold : image[i];

@@ -127,7 +127,7 @@ static void penalties(const admm_t *s, index_t start) {
 }
 
 /* One step of a start, given its gradient. */
-static int step(const admm_t *s, index_t start, double relaxed) {
+WIDE_TOO static int step(const admm_t *s, index_t start, double relaxed) {
     index_t d = s->d, r = s->r, at = start * d * r;
     double *w = s->w + at, *z = s->z + at, *dual = s->dual + at, *gradient = s->gradient + at, *rho = s->rho + start * r;
     for (index_t j = 0; j < r; j++)
