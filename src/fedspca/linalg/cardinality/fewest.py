@@ -25,6 +25,7 @@ _HOPE = 1.3  # leaving entries out costs a little less than is predicted, more o
 _SINGLE = 2.5  # one entry costs at least so many times less than is predicted, in all cases that were tried
 _GROWTH = 0.5  # entries that are added at once, of those that there are
 _FILL = 0.25  # the same while the target is not reached yet
+_COLUMNS = 15  # with more components, no start won that needed more entries than an earlier one has in the end
 _COARSE = 16  # the first search ends if less than one entry in so many could be removed
 
 
@@ -39,9 +40,12 @@ def fewest_nonzeros(s: Array, target: float, *, tuning: Tuning, starts: Iterable
     if kernels is not None and starts and compiled.fits(starts):
         found = compiled.fewest(kernels, s, target, starts, tuning.asked)
         return None if found is None else Fit(*found)
-    reached = (fit for fit in (_filled(s, w, target, tuning) for w in starts) if fit is not None)
-    thin = (eliminated(s, thinned(s, fit, target, tuning), target, tuning) for fit in reached)
-    best = _sparsest(_settled(s, fit, target, tuning) for fit in thin)
+    best: Fit | None = None
+    for w in starts:
+        reached = _filled(s, w, target, tuning, most=_worth_filling(best, w))
+        if reached is not None:
+            thin = eliminated(s, thinned(s, reached, target, tuning), target, tuning)
+            best = _sparser(best, _settled(s, thin, target, tuning))
     if best is None:
         return None
     if best.w.shape[1] > 1:
@@ -96,12 +100,17 @@ def _cut_alike(s: Array, fit: Fit, k: int) -> float:
     return 0.0 if after is None else after.variance
 
 
-def _filled(s: Array, w: Array, target: float, tuning: Tuning) -> Fit | None:
-    """Add entries until the target is reached; None if it cannot be."""
+def _filled(s: Array, w: Array, target: float, tuning: Tuning, most: int) -> Fit | None:
+    """Add entries until the target is reached; None if it cannot be, or only with more than ``most`` entries."""
     fit: Fit | None = Fit(w, float(np.vdot(w, s @ w)))
     while fit is not None and fit.variance < target:
-        fit = None if tuning.late else _grown(s, fit, _FILL)
+        fit = None if tuning.late or _nonzeros(fit) > most else _grown(s, fit, _FILL)
     return fit
+
+
+def _worth_filling(best: Fit | None, w: Array) -> int:
+    """The most entries that a start may need. With many components, each step of filling takes long."""
+    return w.size if best is None or w.shape[1] <= _COLUMNS else _nonzeros(best)
 
 
 def thinned(s: Array, fit: Fit, target: float, tuning: Tuning) -> Fit:
@@ -295,11 +304,9 @@ def _nonzeros(fit: Fit) -> int:
     return int(np.count_nonzero(fit.w))
 
 
-def _sparsest(fits: Iterable[Fit]) -> Fit | None:
-    """The loadings with the fewest non-zeros and, among these, the most variance. The first one settles ties."""
-    best = None
-    for fit in fits:
-        fewer = 1 if best is None else _nonzeros(best) - _nonzeros(fit)
-        if best is None or fewer > 0 or (fewer == 0 and fit.variance > best.variance * (1.0 + TIE)):
-            best = fit
-    return best
+def _sparser(best: Fit | None, fit: Fit) -> Fit:
+    """The one with fewer non-zeros or, if they have the same number, more variance. The first one settles ties."""
+    if best is None:
+        return fit
+    fewer = _nonzeros(best) - _nonzeros(fit)
+    return fit if fewer > 0 or (fewer == 0 and fit.variance > best.variance * (1.0 + TIE)) else best

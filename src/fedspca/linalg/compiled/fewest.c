@@ -11,6 +11,7 @@ static const double SINGLE = 2.5;  /* one entry costs at least so many times les
 static const double GROWTH = 0.5;  /* entries that are added at once, of those that there are */
 static const double FILL = 0.25;   /* the same while the target is not reached yet */
 static const double TIE = 1e-9;    /* relative: variances that differ by less count as equal, and the first one stays */
+enum { COLUMNS = 15 };             /* with more, a start that needs more entries than an earlier one has never won */
 enum { COARSE = 16 };              /* the first search ends if less than one entry in so many could be removed */
 
 /* A search, and the memory of its steps. */
@@ -280,10 +281,10 @@ static int oscillate(Bench *b, Fit *fit) {
     return 1;
 }
 
-/* Add entries until the target is reached. Returns 0 if it cannot be. */
-static int fill(Bench *b, Fit *fit) {
+/* Add entries until the target is reached. Returns 0 if it cannot be, or only with more than `most` of them. */
+static int fill(Bench *b, Fit *fit, index_t most) {
     while (fit->variance < b->search.target) {
-        if (late(b)) return 0;
+        if (late(b) || count(b, fit) > most) return 0;
         int found = grow(b, fit, FILL);
         if (found <= 0) return found;
         copy_fit(b, fit, &b->after);
@@ -305,7 +306,7 @@ static int from_starts(Bench *b, index_t n, const double *starts, Fit *fit, Fit 
     for (index_t k = 0; k < n; k++) {
         memcpy(fit->w, starts + k * b->size, (size_t)b->size * sizeof *fit->w);
         fit->variance = captured(b, fit->w);
-        int found = fill(b, fit);
+        int found = fill(b, fit, any && b->search.r > COLUMNS ? count(b, best) : b->size);
         if (found < 0) return found;
         if (!found) continue;
         if (thin(b, fit) < 0 || eliminate(b, fit) < 0 || settle(b, fit) < 0) return -1;
