@@ -85,3 +85,21 @@ def test_a_newton_step_is_the_same_however_its_hessian_is_put_together(monkeypat
     monkeypatch.setattr(polish, "_FEW", 0)
     for one, other in zip(plain, polish._newton(s, w)[0], strict=True):
         assert other == pytest.approx(one, abs=1e-10)
+
+
+def test_a_column_without_an_entry_is_a_group_of_its_own():
+    s, w = overlapping(1)
+    w[:, 2] = 0.0
+    assert [group.tolist() for group in polish.groups(w)] == [[0, 1], [2], [3]]
+    with_it, without = refit_free(s, w), refit_free(s, np.delete(w, 2, axis=1))
+    assert with_it.variance == pytest.approx(without.variance, rel=1e-12)
+    assert not with_it.w[:, 2].any()
+
+
+def test_the_captured_variance_does_not_hang_on_how_nearly_parallel_loadings_are():
+    s, w = overlapping(2, r=2)
+    for angle in (1.0, 0.3, 0.05, 1e-4):  # on both sides of where a factor of w' w would lose digits
+        near = np.column_stack([w[:, 0], np.cos(angle) * w[:, 0] + np.sin(angle) * orthonormal_basis(w)[:, 1]])
+        near /= np.linalg.norm(near, axis=0)
+        q = np.linalg.qr(near)[0]
+        assert captured(s, near) == pytest.approx(float(np.vdot(q, s @ q)), rel=1e-9)

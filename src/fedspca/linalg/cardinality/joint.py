@@ -50,6 +50,12 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
     starts : iterable of ndarray of shape (d, r)
         Dense loadings, such as rotations of the leading eigenvectors, to begin from as well.
     """
+    near = near_best(s, k, orthogonal=orthogonal, tuning=tuning, starts=starts)
+    return near if len(k) == 1 else finished(s, near, k, orthogonal)
+
+
+def near_best(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, starts: Iterable[Array] = ()) -> Fit:
+    """The same, before all columns are refitted together to full precision: one column has it already."""
     k = tuple(min(kj, len(s)) for kj in k)
     dense = list(starts)
     if len(k) == 1:
@@ -59,8 +65,7 @@ def best_loadings(s: Array, k: Counts, *, orthogonal: bool, tuning: Tuning, star
     rows = _promising(s, k, dense, tuning)
     if len(rows) < len(s):
         return _widened(s, rows, k, orthogonal, tuning, dense)
-    best = _searched(s, k, orthogonal, tuning, dense)
-    return finished(s, best, k, orthogonal)
+    return _searched(s, k, orthogonal, tuning, dense)
 
 
 def _single_support(alone: Beside, k: int, tuning: Tuning, dense: list[Array]) -> Index:
@@ -89,10 +94,9 @@ def _widened(s: Array, rows: Index, k: Counts, orthogonal: bool, tuning: Tuning,
     w = np.zeros((1, len(s), len(k)))
     w[0, rows] = near.w
     if columns.suits(k, tuning):
-        return finished(s, Fit(*columns.swept(s, w[0], near.variance, k, orthogonal, tuning)), k, orthogonal)
+        return Fit(*columns.swept(s, w[0], near.variance, k, orthogonal, tuning))
     found = Points(w, np.array([near.variance]))
-    best = swept_well(s, found, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True)
-    return finished(s, best.fits()[0], k, orthogonal)
+    return swept_well(s, found, k, orthogonal, tuning, sweeps=tuning.sweeps, everywhere=True).fits()[0]
 
 
 def _searched(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
@@ -245,6 +249,7 @@ def _longer(s: Array, points: Points, columns: Columns) -> Points:
 
 def finished(s: Array, fit: Fit, k: Counts, orthogonal: bool) -> Fit:
     """The same supports, ties settled by the rule, refitted to full precision. No column is empty or a repetition."""
+    k = tuple(min(kj, len(s)) for kj in k)
     w = _refit(s, _named(s, fit, orthogonal), orthogonal, rough=False).w
     for j in np.flatnonzero(~w.any(axis=0)):
         w[:, [j]] = _leftover(s, w, k[j], orthogonal)

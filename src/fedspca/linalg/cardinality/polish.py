@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
-from scipy.sparse.csgraph import connected_components
 
 from fedspca.linalg.cardinality.beside import best_beside
 from fedspca.linalg.compiled import fewest
@@ -65,6 +64,9 @@ def orthonormal_basis(w: Array) -> Array:
 
 def captured(s: Array, w: Array) -> float:
     """``tr((w' w)^+ w' S w)``, the variance that span(w) captures."""
+    factor, info = lapack.dpotrf(w.T @ w)
+    if not info and float(factor.diagonal().min()) > _FAR_APART:  # columns have length one
+        return float(np.trace(lapack.dpotrs(factor, w.T @ (s @ w))[0]))
     basis = orthonormal_basis(w)
     return float(np.vdot(basis, s @ basis))
 
@@ -99,6 +101,7 @@ def groups(w: Array) -> list[Index]:
     if int(named.sum(axis=1).max(initial=0.0)) <= 1:
         return list(np.arange(w.shape[1])[:, None])
     reach = named.T @ named > 0.0
+    np.fill_diagonal(reach, val=True)  # a column without an entry is a group of its own
     while True:
         further = reach.astype(float) @ reach > 0.0
         if (further == reach).all():
@@ -116,10 +119,8 @@ def refit_free(s: Array, w: Array, *, rough: bool = False) -> Fit:
 def _grouped(s: Array, w: Array, refit: Callable[[Array, Array], Fit]) -> Fit:
     """Refit columns together that share features, directly or through others: groups do not depend on each other."""
     named = w != 0.0
-    n, group_of = connected_components(named.T.astype(float) @ named, directed=False)
     z, variance = np.zeros_like(w), 0.0
-    for group in range(n):
-        columns = np.flatnonzero(group_of == group)
+    for columns in groups(w):
         rows = np.flatnonzero(named[:, columns].any(axis=1))
         if not len(rows):  # S has too low a rank for so many columns
             continue

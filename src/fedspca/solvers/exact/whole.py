@@ -14,7 +14,7 @@ from fedspca.federation.base import Federation
 from fedspca.linalg import nystrom
 from fedspca.linalg.cardinality.bounds import seconds_for, several_bound
 from fedspca.linalg.cardinality.fewest import fewest_nonzeros, no_more_than_alike
-from fedspca.linalg.cardinality.joint import best_loadings, finished
+from fedspca.linalg.cardinality.joint import finished, near_best
 from fedspca.linalg.cardinality.polish import Fit, captured, refit_orthogonal
 from fedspca.linalg.cardinality.proof import bound_loadings
 from fedspca.linalg.cardinality.tuning import Tuning
@@ -143,7 +143,8 @@ def solve(
     elif isinstance(problem, VarianceKept):
         w, stopped, bound = _variance_kept(Seen(part, values, basis), seen, problem, before, seconds, deadline)
     elif isinstance(problem, Penalised):
-        seen = Seen(coarse(s), seen.values, scatter(seen.basis, varying, len(s)))
+        rough = seen.s if part is s else coarse(s)
+        seen = Seen(rough, seen.values, scatter(seen.basis, varying, len(s)))
         solved = _penalised(s, seen, problem, state, earlier, seconds, deadline)
         return replace(solved, basis=scatter(basis, varying, len(s)), dense=float(values.sum()))
     else:
@@ -198,7 +199,7 @@ def _cardinality(
     else:
         tuning = replace(Tuning.for_size(len(s), max(k), len(k)), deadline=deadline)
         turned = _turned(seen.basis, tuning.rotations) if tuning.points > 1 else [seen.basis]
-        fit = best_loadings(seen.s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=[*turned, *before])
+        fit = near_best(seen.s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=[*turned, *before])
     fit = finished(s, Fit(fit.w, captured(s, fit.w)), k, problem.orthogonal)
     ended = _ended(deadline)
     bounded = bound_loadings(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
