@@ -8,6 +8,7 @@ Array = NDArray[np.float64]
 
 _FAR_APART = 0.1  # if the sine between every column and the earlier ones is above this, squaring costs two digits
 _SQUARINGS = 4  # twice, for the 256th power, or three times, for the 4096th
+_VANISHED = 1e-150  # powers whose norm is below this are only rounding errors: dividing by it would make them overflow
 _FEW_ROWS = 16  # with more rows, products take as long as the eigenproblems that they save
 _LIFTS = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)  # shares of the largest diagonal entry
 _APART = 1e-3  # if that sine is above this, squaring costs six digits
@@ -54,7 +55,7 @@ def powered(a: Array) -> Array:
     """
     scalings = 3 if a.shape[1] <= _FEW_ROWS else 2
     for _ in range(scalings):  # between two scalings nothing overflows, and nothing that counts underflows
-        a = a / np.maximum(np.sqrt(np.einsum("mij,mij->m", a, a)), 1e-300)[:, None, None]
+        a = a / np.maximum(np.sqrt(np.einsum("mij,mij->m", a, a)), _VANISHED)[:, None, None]
         for _ in range(_SQUARINGS):
             a = a @ a
     heaviest = np.argmax(np.einsum("mii->mi", a), axis=1)
