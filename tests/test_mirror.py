@@ -89,7 +89,6 @@ ELSEWHERE = {
     ),
     "dp/plan.py": ("federation/test_private.py", "the plan is tested where it is spent"),
     "masking/coding.py": ("attacks/test_integers_scale.py", "one rule for both sides, attacked as a whole"),
-    "solvers/exact/penalised_search.py": ("solvers/exact/test_penalised.py", "the search of the penalised problem"),
     "solvers/exact/tuning.py": ("solvers/exact/test_columns.py", "numbers without logic"),
     "cli/verify.py": ("study/test_verify.py", "the command prints what is found"),
     "study/bundle.py": ("study/test_verify.py", "what is written there is checked there"),

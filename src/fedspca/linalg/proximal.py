@@ -59,7 +59,9 @@ def minimise(
     tol : bound on the first-order residual relative to ``||2 (Q w + C)||_F``.
     """
     d, r = start.shape
-    weights = np.broadcast_to(np.asarray(lam, dtype=float), (r,))
+    weights = np.asarray(lam, dtype=float)
+    if weights.shape != (r,):
+        weights = np.broadcast_to(weights, (r,))
     if d <= (SMALL if r <= 6 else CAREFUL):
         return _solve(_restricted(quadratic, None, weights, start, half), start, tol, max_iter, multiplier)
     rows = _first_rows(quadratic @ start if half is None else half, weights, start, known=half is not None)

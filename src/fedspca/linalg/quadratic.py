@@ -123,7 +123,8 @@ class DenseQuadratic(Quadratic):
 
     def block(self, index: Index) -> Array:
         """The principal submatrix on the given features."""
-        return self.factor[index[:, None], index]
+        # whole rows first: entry by entry takes more than twice as long
+        return self.factor.take(index, axis=0).take(index, axis=1)
 
     def rows(self, index: Index, *, often: bool = True) -> "Quadratic":
         """The principal submatrix on the given features."""

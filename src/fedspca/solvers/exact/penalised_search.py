@@ -17,7 +17,7 @@ from fedspca.linalg.quadratic import Quadratic
 from fedspca.linalg.rotations import rotated, turned_pairs
 from fedspca.linalg.soft_power import Columns, soft_power
 from fedspca.linalg.sparse_stiefel import retract_with_signs
-from fedspca.linalg.splitting import objectives, orthonormal, settle, split
+from fedspca.linalg.splitting import nearest, objectives, settle, split
 from fedspca.solvers.exact.tuning import PenalisedTuning
 
 Array = NDArray[np.float64]
@@ -115,15 +115,27 @@ def _exchanges(
 
     ``single`` are the best columns for one component, each a different local optimum.
     """
-    alone = np.asarray(single.x[0][:, np.isfinite(single.values[0])][:, : tuning.basins])
+    apart = np.isfinite(single.values[0]) & _unlike_earlier(single.x, tuning.alike)[0]
+    alone = np.asarray(single.x[0][:, apart][:, : tuning.basins])
     for _ in range(tuning.exchanges):
         if tuning.late:
             break
-        best = found[0].objective
-        found = sorted(_exchanged(q, lam, found[0], alone, tuning) + found, key=lambda s: s.objective)
-        if found[0].objective >= best - tuning.gaining * abs(best):
+        best = found[0]
+        found = sorted(_exchanged(q, lam, best, alone, tuning) + found, key=lambda s: s.objective)
+        if found[0].objective >= best.objective - tuning.gaining * abs(best.objective):
+            break
+        # the same point, only nearer to its optimum: the same exchanges would follow
+        if _alike(np.array([found[0].w, best.w]), tuning.alike)[0, 1]:
             break
     return found
+
+
+def _alike(w: Array, alike: float) -> NDArray[np.bool_]:
+    """Which of the points (n, d, r) have the same columns, up to signs and order, (n, n)."""
+    n, d, r = w.shape
+    flat = w.transpose(1, 0, 2).reshape(d, n * r)
+    cosines = np.abs(flat.T @ flat).reshape(n, r, n, r)
+    return np.asarray(cosines.max(axis=3).min(axis=1) > alike)
 
 
 def distinct(solutions: list[L1Solution], *, within: float = 1e-4) -> list[L1Solution]:
@@ -206,7 +218,7 @@ def _from_split(
 
 def _better(q: Quadratic, lam: Array, w: Array, z: Array) -> Array:
     """The better one of w and the orthonormal matrix nearest to z: if z has an empty column, w need not be near it."""
-    points = np.array([w, orthonormal(z[None])[0]])
+    points = np.array([w, nearest(z[None])[0]])
     return np.asarray(points[int(np.argmin(objectives(q, lam, points)))])
 
 
@@ -307,10 +319,16 @@ def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning
     fresh = np.concatenate([beside, np.broadcast_to(alone, (len(worst_first), *alone.shape))], axis=2)
     new = np.abs(fresh.transpose(0, 2, 1) @ w).max(axis=2) < tuning.alike
     new[:, : beside.shape[2]] &= np.isfinite(found.values[:, : beside.shape[2]])
+    new &= _unlike_earlier(fresh, tuning.alike)
     which, column = np.nonzero(new)
     trials = np.repeat(w[None], len(which), axis=0)
     trials[np.arange(len(which)), :, worst_first[which]] = fresh[which, :, column]
-    return orthonormal(trials) if len(trials) else trials
+    return nearest(trials) if len(trials) else trials
+
+
+def _unlike_earlier(x: Array, alike: float) -> NDArray[np.bool_]:
+    """Which of the columns (m, d, n) are like none before them: most of the best ones are the same few again."""
+    return np.asarray(np.triu(np.abs(x.transpose(0, 2, 1) @ x), 1).max(axis=1) < alike)
 
 
 def _singled_out(q: Quadratic, lam: Array, w: Array, n: int) -> Array:
@@ -326,5 +344,5 @@ def _singled_out(q: Quadratic, lam: Array, w: Array, n: int) -> Array:
     trials[at, feature] = 0.0
     trials[at, :, column] = 0.0
     trials[at, feature, column] = 1.0
-    trials = orthonormal(trials)
+    trials = nearest(trials)
     return np.asarray(trials[np.argsort(objectives(q, lam, trials), kind="stable")[:n]])
