@@ -1,13 +1,13 @@
 """The search for all columns together: added one by one from several starts, then updated in turn, then in pairs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside, Column
 from fedspca.linalg.cardinality.column import Columns, best_columns, best_of_each, copied, lowest
-from fedspca.linalg.cardinality.linked import linked
+from fedspca.linalg.cardinality.linked import chains
 from fedspca.linalg.cardinality.moves import exchanged, handed_over, redivided, swapped
 from fedspca.linalg.cardinality.points import GAIN, Points, bases, fitted, in_order, parts, supports_of, swept
 from fedspca.linalg.cardinality.polish import (
@@ -30,6 +30,7 @@ Counts = tuple[int, ...]
 
 _APART = 1e-9  # columns farther from orthonormal than this are rejected
 _LINKED = 0.98  # share of the variance: linked columns that begin below it were never the best in the end
+_ALMOST = 0.995  # the same after a few quick sweeps
 _MOST = 0.95  # share of the features: a search on more takes as long as one on all
 _BEHIND = 0.1  # share of the variance: after a sweep, the later winner was never farther behind the best
 
@@ -108,19 +109,38 @@ def _or_linked(s: Array, best: Fit, k: Counts, tuning: Tuning) -> Fit:
     """The same loadings, or better ones near linked columns, which the starts of a search do not show."""
     if min(k) < max(k):
         return best
-    for w in linked(s, k[0], len(k), _LINKED * best.variance):
-        if tuning.late:
-            break
-        near = Points.of([refit_free(s, _cut(w, k), rough=True)])
-        if columns.suits(k, tuning):
-            found = Fit(*columns.swept(s, near.w[0], float(near.variances[0]), k, False, tuning))
-        else:
-            found = swept_well(s, near, k, False, tuning, sweeps=tuning.sweeps, everywhere=True).best(1).fits()[0]
-        found = _refit(s, found, orthogonal=False)
+    for w in _linked(s, k[0], len(k), _LINKED * best.variance, tuning):
+        near = refit_free(s, w, rough=True)
+        found = _swept_free(s, near, k, tuning.quick())
+        if found.variance > _ALMOST * best.variance:
+            found = _refit(s, _swept_free(s, found, k, tuning), orthogonal=False)
         if found.variance > best.variance * (1.0 + GAIN):
             found = redivided(s, handed_over(s, found, k, False, tuning), k, False, tuning)
             best = swapped(s, found, k, False, tuning)
     return best
+
+
+def _linked(s: Array, k: int, r: int, least: float, tuning: Tuning) -> Iterator[Array]:
+    """Loadings (d, r) of which some are linked in a chain; those that capture no more than ``least`` are left out.
+
+    What the span of a chain is near to is searched like loadings with other numbers of non-zeros. Links come last: they
+    are short, and would take features away that the other columns need.
+    """
+    for chain in chains(len(s), k, r):
+        if tuning.late:
+            return
+        long, *links = chain.spans
+        near = _searched_apart(s, (long, *[k] * (r - chain.length), *links), False, tuning.lighter(), [])
+        if near.variance > least:
+            direction, others, link = np.split(near.w, [1, r - len(links)], axis=1)
+            yield np.hstack([chain.opened(np.hstack([direction, link])), others])
+
+
+def _swept_free(s: Array, fit: Fit, k: Counts, tuning: Tuning) -> Fit:
+    """Columns that may overlap, updated in turn until none gains."""
+    if columns.suits(k, tuning):
+        return Fit(*columns.swept(s, fit.w, fit.variance, k, False, tuning))
+    return swept_well(s, Points.of([fit]), k, False, tuning, sweeps=tuning.sweeps, everywhere=True).best(1).fits()[0]
 
 
 def _searched_apart(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
