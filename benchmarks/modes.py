@@ -98,7 +98,7 @@ def _small_tables() -> Iterator[Case]:
             if r >= make().shape[1] or (r == 20 and name != "digits"):
                 continue
             what, most = _bar(name, r)
-            yield from (Case(f"W8 {name}", make, r, k, mode, what, most, 9 if r < 20 else 3) for mode in MODES)
+            yield from (Case(f"W8 {name}", make, r, k, mode, what, most, 31 if r < 20 else 5) for mode in MODES)
     for name, make, r in (("WDBC*", partial(wdbc, standardised=True), 2), ("weak spikes", partial(hard, "weak", 0), 3)):
         what = "at most 6 × PCA or 0.1 s"
         yield from (Case(f"W8 {name}", make, r, 12, mode, what, small, 5) for mode in MODES)
