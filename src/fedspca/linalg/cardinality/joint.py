@@ -166,6 +166,8 @@ def _searched_apart(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense
         best = redivided(s, best, k, orthogonal, tuning)
         best = swapped(s, best, k, orthogonal, tuning)
         best = exchanged(s, best, k, orthogonal, tuning)
+        if not orthogonal:
+            best = _refit(s, best, orthogonal, rough=False)
     return best
 
 

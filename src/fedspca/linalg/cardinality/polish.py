@@ -234,7 +234,7 @@ def _hessian(s: Array, w: Array, dual: Array, slope: Array, rest: Array, inverse
     """
     i, a = np.nonzero(w.T)
     if len(a) <= _FEW:
-        cross, mixed = rest @ dual.T, dual[np.ix_(a, i)] * slope[np.ix_(a, i)].T
+        cross, mixed = rest @ dual.T, dual[a[:, None], i] * slope[a[:, None], i].T
         curved, off = s - (cross + cross.T), np.eye(len(w)) - dual @ w.T
         return np.asarray(curved[a][:, a] * inverse[i][:, i] - off[a][:, a] * core[i][:, i] - (mixed + mixed.T))
     one = (i[:, None] == np.arange(w.shape[1])).astype(float)
@@ -257,12 +257,12 @@ def _in_turn(s: Array, w: Array, supports: list[Index]) -> Array:
     z = w.copy()
     image = s @ z
     gram, form = z.T @ z, z.T @ image
-    for j, support in enumerate(supports):
-        others = np.delete(np.arange(len(supports)), j)
-        turn = _orthonormalising(gram[np.ix_(others, others)])
-        inside, out = z[np.ix_(support, others)] @ turn, image[np.ix_(support, others)] @ turn
-        inner = turn.T @ form[np.ix_(others, others)] @ turn
-        gain, x = best_beside(s[np.ix_(support, support)], inside, out, inner)
+    for j, support in enumerate(supports):  # `np.ix_` would take as long as the products
+        others, down = np.array([i for i in range(len(supports)) if i != j], dtype=np.intp), support[:, None]
+        turn = _orthonormalising(gram[others[:, None], others])
+        inside, out = z[down, others] @ turn, image[down, others] @ turn
+        inner = turn.T @ form[others[:, None], others] @ turn
+        gain, x = best_beside(s[down, support], inside, out, inner)
         if np.isfinite(gain):
             z[support, j] = x if float(x @ z[support, j]) >= 0.0 else -x
             image[:, j] = s[:, support] @ z[support, j]

@@ -160,7 +160,7 @@ Effort quick(const Effort *effort);
 void pull_of(Search *search, const double *w, double *image, double *inner);
 double fitted(Search *search, const double *near, int orthogonal, double *w);
 void swept(Search *search, double *w, double *variance, const Effort *effort, index_t sweeps, int everywhere);
-double polished(Search *search, double *w, double variance);
+double polished(Search *search, double *w, double variance, int rough);
 
 /* columns_moves.c */
 void handed_over(Search *search, double *w, double *variance, const Effort *effort);

@@ -12,6 +12,11 @@
 #define CONVERGED 1e-7
 #define HELD 1e-8
 #define POWERS 8 /* squarings, at most: the 256th power, as in small.py */
+#if defined(__GNUC__)
+#define ALWAYS inline __attribute__((always_inline)) /* into the functions of known size at the end */
+#else
+#define ALWAYS inline
+#endif
 enum { ROWS = 64 }; /* that are added at a time */
 #define SCALED 3 /* after this many more than one, the power is scaled */
 
@@ -195,13 +200,13 @@ void power_step(Search *search, index_t k, const index_t *support, const double 
 }
 
 /* A symmetric matrix times a vector: sums over rows do not wait for each other. */
-static inline void times(index_t k, const double *a, const double *x, double *y) {
+static ALWAYS void times(index_t k, const double *a, const double *x, double *y) {
     memset(y, 0, (size_t)k * sizeof *y);
     for (index_t j = 0; j < k; j++) add_scaled(k, x[j], a + j * k, y);
 }
 
 /* The square of a symmetric matrix, and its sum of squares. */
-static inline double squared(index_t k, const double *restrict a, double *restrict square) {
+static ALWAYS double squared(index_t k, const double *restrict a, double *restrict square) {
     double diagonal = 0.0, above = 0.0;
     for (index_t i = 0; i < k; i++)
         for (index_t j = 0; j <= i; j++) {
@@ -256,7 +261,7 @@ static index_t heaviest_diagonal(index_t k, const double *a) {
     return at;
 }
 
-static int scaled_to_unit(index_t k, double *x) {
+static ALWAYS int scaled_to_unit(index_t k, double *x) {
     double size = sqrt(dot(k, x, x));
     if (!(size > 1e-150)) return 0;
     double scale = 1.0 / size;
@@ -268,7 +273,7 @@ enum { FOUND, BELOW, SLOW };
 
 /* The leading eigenpair of a positive semidefinite matrix by its powers: FOUND, BELOW if its eigenvalue is less than
    `floor`, or SLOW. The norm of a power bounds the eigenvalue from above. */
-static int by_powers(Search *search, index_t k, const double *a, double floor, double *value, double *x) {
+static ALWAYS int by_powers(Search *search, index_t k, const double *a, double floor, double *value, double *x) {
     double size = sqrt(dot(k * k, a, a)), *power = search->power, *other = search->other, *y = search->unit;
     if (!(size > 1e-150)) return SLOW;
     if (size < floor) return BELOW;
@@ -314,7 +319,7 @@ static double decomposed(Search *search, index_t k, const double *a, double *x) 
 }
 
 /* Argmax of x' C x over unit x. */
-static double refit_apart(Search *search, index_t k, double floor, double *x) {
+static ALWAYS double refit_apart(Search *search, index_t k, double floor, double *x) {
     double value = 0.0;
     int how = by_powers(search, k, search->block, floor, &value, x);
     if (how == BELOW) return -INFINITY;
@@ -322,7 +327,7 @@ static double refit_apart(Search *search, index_t k, double floor, double *x) {
 }
 
 /* An orthonormal basis of the column space of u (k x q), as rows: Gram and Schmidt, the longest column first. */
-static index_t spanned(Search *search, index_t k, index_t q, const double *u) {
+static ALWAYS index_t spanned(Search *search, index_t k, index_t q, const double *u) {
     double *left = search->metric, *span = search->span; /* left: q x k */
     index_t rank = 0, most = k < q ? k : q;
     for (index_t p = 0; p < q; p++) {
@@ -363,7 +368,7 @@ static index_t spanned(Search *search, index_t k, index_t q, const double *u) {
 }
 
 /* T a T in place, for the projection T off the span. */
-static void project(Search *search, index_t k, index_t rank, double *a) {
+static ALWAYS void project(Search *search, index_t k, index_t rank, double *a) {
     double *along = search->unit;
     for (index_t o = 0; o < rank; o++) {
         const double *unit = search->span + o * k;
@@ -376,7 +381,7 @@ static void project(Search *search, index_t k, index_t rank, double *a) {
 }
 
 /* Argmax of x' C x over unit x with u' x = 0. */
-static double refit_orthogonal(Search *search, index_t k, double floor, double *x) {
+static ALWAYS double refit_orthogonal(Search *search, index_t k, double floor, double *x) {
     index_t rank = spanned(search, k, search->beside.q, search->inside);
     double value = 0.0, *core = search->block, size = search->size;
     project(search, k, rank, core);
@@ -431,7 +436,7 @@ static double whitened(Search *search, index_t k, double *x) {
 }
 
 /* W a W in place for W = I + factor b b' and a symmetric a. */
-static void scale_along(Search *search, index_t k, double factor, const double *b, double *a) {
+static ALWAYS void scale_along(Search *search, index_t k, double factor, const double *b, double *a) {
     double *along = search->unit;
     times(k, a, b, along);
     double half = 0.5 * factor * factor * dot(k, b, along);
@@ -445,7 +450,7 @@ static void scale_along(Search *search, index_t k, double factor, const double *
 /* Argmax of x' C x / x' M x for M = I - u u'. One column b of u after the other, I - b b' is whitened by
    W = I + b b' / (s (1 + s)) with s² = 1 - b' b: then W M W = I - (the other columns) (the other columns)'. If a whole
    column of the basis lies on the support, W is the projection off it. */
-static double refit_free(Search *search, index_t k, double floor, double *x) {
+static ALWAYS double refit_free(Search *search, index_t k, double floor, double *x) {
     index_t q = search->beside.q;
     double *core = search->metric, *y = search->inner, value = 0.0, factors[MOST_COLUMNS], sizes[MOST_COLUMNS];
     double *columns = search->span; /* q x k */
@@ -479,7 +484,7 @@ static double refit_free(Search *search, index_t k, double floor, double *x) {
 }
 
 /* P S P on a support, into `block`, and the rows of the basis, into `inside`; returns whether these are not zero. */
-static int gather(Search *search, index_t k, const index_t *support) {
+static ALWAYS int gather(Search *search, index_t k, const index_t *support) {
     Beside *beside = &search->beside;
     index_t d = search->d, q = beside->q;
     int touched = 0;
@@ -494,9 +499,17 @@ static int gather(Search *search, index_t k, const index_t *support) {
     return touched;
 }
 
-/* Argmax of the gain on a support: its weights x, and the gain. It is minus infinity if the span contains every vector
-   on the support, or if the gain is less than `floor`. */
-double refit(Search *search, index_t k, const index_t *support, double floor, double *x) {
+static ALWAYS double refit_of_size(Search *search, index_t k, const index_t *support, double floor, double *x) {
     if (!gather(search, k, support)) return refit_apart(search, k, floor, x);
     return search->beside.orthogonal ? refit_orthogonal(search, k, floor, x) : refit_free(search, k, floor, x);
+}
+
+/* Argmax of the gain on a support: its weights x, and the gain. It is minus infinity if the span contains every vector
+   on the support, or if the gain is less than `floor`. A compiler unrolls loops whose lengths it knows. */
+double refit(Search *search, index_t k, const index_t *support, double floor, double *x) {
+    switch (k) {
+    case 3: return refit_of_size(search, 3, support, floor, x);
+    case 5: return refit_of_size(search, 5, support, floor, x);
+    default: return refit_of_size(search, k, support, floor, x);
+    }
 }

@@ -293,7 +293,7 @@ static void final(Search *search, const Effort *effort) {
     Points *points = &search->first;
     sweep_all(search, effort, effort->sweeps, 1);
     for (index_t i = 0; i < points->m; i++)
-        points->variances[i] = polished(search, points->w + i * search->r * search->d, points->variances[i]);
+        points->variances[i] = polished(search, points->w + i * search->r * search->d, points->variances[i], 1);
     best_points(search, points, search->r, 1, INFINITY);
 }
 
@@ -325,6 +325,7 @@ static void last_moves(Search *search, const Effort *effort) {
     redivided(search, w, variance, effort);
     swapped(search, w, variance, effort);
     exchanged(search, w, variance, effort);
+    if (!search->orthogonal) *variance = polished(search, w, *variance, 0); /* the refit that follows then needs few steps */
 }
 
 static Effort effort_of(const int64_t *numbers, double near) {

@@ -4,8 +4,9 @@
 
 #include "columns.h"
 
-enum { STEPS = 2, SWEEPS = 3, POLISHING = 6, TURNS = 6, ROUNDS = 4 };
+enum { STEPS = 2, SWEEPS = 3, POLISHING = 6, TURNS = 6, ROUNDS = 4, MOST_ROUNDS = 150 };
 #define LITTLE 1e-6 /* share of the variance: a round that gains less is the last */
+#define STILL 1e-12 /* the same at the end, where columns nearly parallel gain little for long */
 
 static size_t bytes_of(const Search *search) { return (size_t)(search->r * search->d) * sizeof(double); }
 
@@ -338,17 +339,19 @@ void swept(Search *search, double *w, double *variance, const Effort *effort, in
 }
 
 /* Sweeps over all columns, which always gain, and Newton steps, which leave saddle points. */
-static double polished_freely(Search *search, double *w, double variance, const index_t *const *supports) {
-    for (index_t round = 0; round < ROUNDS; round++) {
+static double polished_freely(Search *search, double *w, double variance, const index_t *const *supports, int rough) {
+    double worth = rough ? LITTLE : STILL;
+    for (index_t round = 0; round < (rough ? ROUNDS : MOST_ROUNDS); round++) {
         double before = in_turn(search, w, variance, supports, TURNS, LITTLE);
         variance = free_step(search, w, before);
-        if (!(variance > before * (1.0 + LITTLE))) break;
+        if (!(variance > before * (1.0 + worth))) break;
     }
     return variance;
 }
 
-/* All columns refitted together on their supports, kept if that gains; returns the variance. */
-double polished(Search *search, double *w, double variance) {
+/* All columns refitted together on their supports, kept if that gains; returns the variance. Points that are only
+   compared may be `rough`. */
+double polished(Search *search, double *w, double variance, int rough) {
     const index_t *supports[MOST_COLUMNS];
     double *trial = search->joined, after;
     supports_of(search, w, search->named, supports);
@@ -356,7 +359,7 @@ double polished(Search *search, double *w, double variance) {
     if (!overlap(search, w)) return variance; /* each is the best on its support already */
     if (search->orthogonal && many(search)) after = refitted_sparsely(search, w, supports, 0, 0, trial);
     else if (search->orthogonal) after = refitted(search, trial, supports, POLISHING);
-    else after = polished_freely(search, trial, variance, supports);
+    else after = polished_freely(search, trial, variance, supports, rough);
     if (!(after > variance)) return variance;
     memcpy(w, trial, bytes_of(search));
     return after;

@@ -15,14 +15,14 @@
 enum { RETRACTIONS = 12, LENGTHS = 3 };
 static const double lengths[LENGTHS] = {1.0, 0.3, 0.09};
 
-/* As in small.h, for one right-hand side: sums that do not wait for each other, and a division for each row only. */
+/* As in small.h, for one right-hand side: sums that do not wait for each other, and a division for each column only. The
+   sums of a column are independent; those of a row would wait for each other. */
 static int factor(index_t n, double *a) {
-    for (index_t i = 0; i < n; i++) {
-        double *row = a + i * n;
-        for (index_t j = 0; j < i; j++) row[j] = (row[j] - dot(j, row, a + j * n)) * a[j * n + j];
-        double pivot = row[i] - dot(i, row, row);
+    for (index_t j = 0; j < n; j++) {
+        double *row = a + j * n, pivot = row[j] - dot(j, row, row);
         if (!(pivot > 0.0)) return 1;
-        row[i] = 1.0 / sqrt(pivot); /* the inverse is what is needed */
+        double inverse = row[j] = 1.0 / sqrt(pivot); /* the inverse is what is needed */
+        for (index_t i = j + 1; i < n; i++) a[i * n + j] = (a[i * n + j] - dot(j, a + i * n, row)) * inverse;
     }
     return 0;
 }
@@ -237,13 +237,12 @@ static index_t reflections(Frame *frame) {
 /* An orthonormal basis of the tangent space, as rows; returns its dimension. */
 static index_t tangent_basis(Frame *frame) {
     index_t n = frame->n, rank = reflections(frame);
-    for (index_t t = rank; t < n; t++) {
-        double *z = frame->tangent + (t - rank) * n;
-        memset(z, 0, (size_t)n * sizeof *z);
-        z[t] = 1.0;
-        for (index_t o = rank - 1; o >= 0; o--) {
-            const double *v = frame->reflectors + o * n;
-            double along = frame->scales[o] * dot(n - o, v + o, z + o);
+    memset(frame->tangent, 0, (size_t)((n - rank) * n) * sizeof(double));
+    for (index_t t = rank; t < n; t++) frame->tangent[(t - rank) * n + t] = 1.0;
+    for (index_t o = rank - 1; o >= 0; o--) { /* rows do not wait for each other */
+        const double *v = frame->reflectors + o * n;
+        for (index_t t = rank; t < n; t++) {
+            double *z = frame->tangent + (t - rank) * n, along = frame->scales[o] * dot(n - o, v + o, z + o);
             add_scaled(n - o, -along, v + o, z + o);
         }
     }
