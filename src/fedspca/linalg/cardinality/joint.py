@@ -112,9 +112,7 @@ def _or_linked(s: Array, best: Fit, k: Counts, tuning: Tuning) -> Fit:
     for w in _linked(s, k[0], len(k), _LINKED * best.variance, tuning):
         found = _swept_free(s, Fit(w, captured(s, w)), k, tuning.quick())
         if found.variance > best.variance * (1.0 + GAIN):
-            found = _refit(s, _swept_free(s, found, k, tuning), orthogonal=False)
-            found = redivided(s, handed_over(s, found, k, False, tuning), k, False, tuning)
-            best = swapped(s, found, k, False, tuning)
+            best = _swept_free(s, found, k, tuning, moves=True)
     return best
 
 
@@ -139,11 +137,12 @@ def _for_chains(tuning: Tuning) -> Tuning:
     return replace(tuning.lighter(), beam=4, branches=2, points=8, finalists=2)
 
 
-def _swept_free(s: Array, fit: Fit, k: Counts, tuning: Tuning) -> Fit:
-    """Columns that may overlap, updated in turn until none gains."""
+def _swept_free(s: Array, fit: Fit, k: Counts, tuning: Tuning, *, moves: bool = False) -> Fit:
+    """Columns that may overlap, updated in turn until none gains; then features move between them, if asked."""
     if columns.suits(k, tuning):
-        return Fit(*columns.swept(s, fit.w, fit.variance, k, False, tuning))
-    return swept_well(s, Points.of([fit]), k, False, tuning, sweeps=tuning.sweeps, everywhere=True).best(1).fits()[0]
+        return Fit(*columns.swept(s, fit.w, fit.variance, k, False, tuning, moves=moves))
+    found = swept_well(s, Points.of([fit]), k, False, tuning, sweeps=tuning.sweeps, everywhere=True).best(1).fits()[0]
+    return _moved(s, _refit(s, found, orthogonal=False), k, False, tuning) if moves else found
 
 
 def _searched_apart(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense: list[Array]) -> Fit:
@@ -161,14 +160,16 @@ def _searched_apart(s: Array, k: Counts, orthogonal: bool, tuning: Tuning, dense
     if len(points.variances) == 1 and not tuning.handovers:  # it is refitted in the end
         return points.fits()[0]
     best = _polished(s, points, orthogonal)
-    if tuning.handovers:
-        best = handed_over(s, best, k, orthogonal, tuning)
-        best = redivided(s, best, k, orthogonal, tuning)
-        best = swapped(s, best, k, orthogonal, tuning)
-        best = exchanged(s, best, k, orthogonal, tuning)
-        if not orthogonal:
-            best = _refit(s, best, orthogonal, rough=False)
-    return best
+    return _moved(s, best, k, orthogonal, tuning) if tuning.handovers else best
+
+
+def _moved(s: Array, best: Fit, k: Counts, orthogonal: bool, tuning: Tuning) -> Fit:
+    """The same loadings, or better ones after features have moved between columns."""
+    best = handed_over(s, best, k, orthogonal, tuning)
+    best = redivided(s, best, k, orthogonal, tuning)
+    best = swapped(s, best, k, orthogonal, tuning)
+    best = exchanged(s, best, k, orthogonal, tuning)
+    return best if orthogonal else _refit(s, best, orthogonal, rough=False)
 
 
 def _polished(s: Array, points: Points, orthogonal: bool) -> Fit:

@@ -60,15 +60,15 @@ def searched(
 
 
 def swept(
-    s: Array, w: Array, variance: float, k: Sequence[int], orthogonal: bool, tuning: Tuning
+    s: Array, w: Array, variance: float, k: Sequence[int], orthogonal: bool, tuning: Tuning, *, moves: bool = False
 ) -> tuple[Array, float]:
-    """Loadings (d, r) swept until nothing gains, and their variance."""
+    """Loadings (d, r) swept until nothing gains, and their variance; then features move between columns, if asked."""
     call = _Search(s, k, orthogonal, tuning, [])
     if (np.count_nonzero(w, axis=0) > call.k).any():  # C has room for k features
         raise ValueError(f"Loadings of {np.count_nonzero(w, axis=0)} features have more than {list(k)}.")
     call.w[0], call.variances[0], call.n = w.T, variance, 1
     if not tuning.late:
-        call.run(_SWEEPS)
+        call.run(_SWEEPS | _MOVES if moves else _SWEEPS)
     return call.best()
 
 
