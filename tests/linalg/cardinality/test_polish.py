@@ -103,3 +103,13 @@ def test_the_captured_variance_does_not_hang_on_how_nearly_parallel_loadings_are
         near /= np.linalg.norm(near, axis=0)
         q = np.linalg.qr(near)[0]
         assert captured(s, near) == pytest.approx(float(np.vdot(q, s @ q)), rel=1e-9)
+
+
+def test_columns_are_nearly_dependent_if_one_is_almost_a_combination_of_others():
+    w = np.eye(5)[:, :3]
+    assert not polish.nearly_dependent(w)
+    sum_of_both = w[:, :2].sum(axis=1) / np.sqrt(2.0)
+    for sine, near in ((0.05, False), (1e-4, True), (0.0, True)):  # no two of the columns are parallel
+        w[:, 2] = np.sqrt(1.0 - sine**2) * sum_of_both
+        w[2, 2] = sine
+        assert polish.nearly_dependent(w) is near

@@ -29,6 +29,8 @@ _DEPENDENT = 1e-12  # share of the largest eigenvalue of w' w
 _FAR_APART = 0.1  # if the sine between every column and the earlier ones is above this, squaring costs two digits
 _RIDGE, _FLAT = 1e-9, 1e-3  # shares of the largest curvature, as in `together.py`
 _LENGTHS = (1.0, 0.3, 0.09)  # of a Newton step
+# sine between a column and the earlier ones: linked columns capture the more, the more parallel they are, without end
+_PARALLEL, _ALMOST_STILL = 5e-4, 1e-8  # a round that gains less than this share is then the last
 _NEAR, _LAST = 1e-5, 3  # a Newton step shorter than this doubles the digits; three have them all
 _LAST_RIDGE = 1e-7  # for the last steps: where weights can change and the span stays, rounding errors must not grow
 _SMALL_GAIN = 1e-8  # share of the variance: a full Newton step that gains less ends at the maximum up to rounding
@@ -154,13 +156,19 @@ def _refit_free(s: Array, w: Array, rough: bool) -> Fit:
     for _ in range(rounds):
         before, z = best, _in_turn(s, best.w, supports)
         steps, concave = _newton(s, z)
-        turned, *stepped = (Fit(x, captured(s, x)) for x in (z, *steps))
+        turned, *stepped = (Fit(x, captured(s, x)) for x in (z, *(x for x in steps if not nearly_dependent(x))))
         best = max([turned, *stepped], key=lambda fit: fit.variance)
-        if concave and best is stepped[0] and best.variance <= turned.variance * (1.0 + _SMALL_GAIN):
+        if concave and stepped and best is stepped[0] and best.variance <= turned.variance * (1.0 + _SMALL_GAIN):
             break  # the next step would gain about the square of this gain
-        if best.variance <= before.variance * (1.0 + still):
+        if best.variance <= before.variance * (1.0 + (_ALMOST_STILL if nearly_dependent(best.w) else still)):
             break
     return (_all_digits(s, best) or best) if few else best
+
+
+def nearly_dependent(w: Array) -> bool:
+    """Whether a column of length one is almost a combination of the earlier ones."""
+    factor, info = lapack.dpotrf(w.T @ w)
+    return bool(info) or float(factor.diagonal().min()) < _PARALLEL
 
 
 def _nested(w: Array) -> bool:

@@ -147,6 +147,7 @@ double refitted_sparsely(Search *search, const double *near, const index_t *cons
                          double *w);
 
 /* columns_free.c */
+int nearly_dependent(const Search *search, const double *w);
 double free_step(Search *search, double *w, double variance);
 
 /* columns_points.c */

@@ -8,6 +8,7 @@
 
 #define RIDGE 1e-9 /* these are the constants of polish.py */
 #define FLAT 1e-3
+#define PARALLEL 5e-4
 enum { LENGTHS = 3 };
 static const double lengths[LENGTHS] = {1.0, 0.3, 0.09};
 
@@ -23,17 +24,30 @@ static index_t entries_of(const Search *search, const double *w, index_t *featur
     return n;
 }
 
-/* (w' w)^-1 into `inverse`; returns 1 where w is dependent. */
-static int inverse_gram(const Search *search, const double *w, double *inverse) {
+/* The Cholesky factor of w' w into `gram`; returns 1 where w is dependent. */
+static int factor_gram(const Search *search, const double *w) {
     index_t d = search->d, r = search->r;
     double *gram = search->gram;
-    memset(inverse, 0, (size_t)(r * r) * sizeof *inverse);
-    for (index_t i = 0; i < r; i++) {
-        inverse[i * r + i] = 1.0;
+    for (index_t i = 0; i < r; i++)
         for (index_t j = 0; j < r; j++) gram[i * r + j] = dot(d, w + i * d, w + j * d);
-    }
-    if (cholesky(r, gram)) return 1;
-    cholesky_solve(r, gram, r, inverse);
+    return cholesky(r, gram);
+}
+
+/* Twin of polish.nearly_dependent. */
+int nearly_dependent(const Search *search, const double *w) {
+    if (factor_gram(search, w)) return 1;
+    for (index_t j = 0; j < search->r; j++)
+        if (search->gram[j * search->r + j] < PARALLEL) return 1;
+    return 0;
+}
+
+/* (w' w)^-1 into `inverse`; returns 1 where w is dependent. */
+static int inverse_gram(const Search *search, const double *w, double *inverse) {
+    index_t r = search->r;
+    memset(inverse, 0, (size_t)(r * r) * sizeof *inverse);
+    for (index_t i = 0; i < r; i++) inverse[i * r + i] = 1.0;
+    if (factor_gram(search, w)) return 1;
+    cholesky_solve(r, search->gram, r, inverse);
     return 0;
 }
 
@@ -104,7 +118,7 @@ static int solve_step(Frame *frame, index_t n, double size) {
     return 1;
 }
 
-/* w moved along the step, its columns of length one; returns the variance of their span. */
+/* w moved along the step, its columns of length one; returns the variance of their span, if they are far enough apart. */
 static double moved_along(Search *search, index_t n, double length, const double *w, double *trial) {
     Frame *frame = &search->frame;
     index_t d = search->d, r = search->r;
@@ -115,6 +129,7 @@ static double moved_along(Search *search, index_t n, double length, const double
         if (!(size > 1e-150) || !isfinite(size)) return -INFINITY;
         for (index_t i = 0; i < d; i++) trial[j * d + i] /= size;
     }
+    if (nearly_dependent(search, trial)) return -INFINITY;
     beside_others(search, trial, r, r, 0);
     return search->beside.captured;
 }

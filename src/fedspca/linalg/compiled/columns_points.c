@@ -6,6 +6,7 @@
 
 enum { STEPS = 2, SWEEPS = 3, POLISHING = 6, TURNS = 6, ROUNDS = 4, MOST_ROUNDS = 150 };
 #define LITTLE 1e-6 /* share of the variance: a round that gains less is the last */
+#define ALMOST_STILL 1e-8 /* the same where columns are nearly parallel, and would become so without end */
 #define STILL 1e-12 /* the same at the end, where columns nearly parallel gain little for long */
 
 static size_t bytes_of(const Search *search) { return (size_t)(search->r * search->d) * sizeof(double); }
@@ -338,12 +339,13 @@ void swept(Search *search, double *w, double *variance, const Effort *effort, in
     }
 }
 
-/* Sweeps over all columns, which always gain, and Newton steps, which leave saddle points. */
+/* Sweeps over all columns, which always gain, and Newton steps, which leave saddle points; as in polish.py, few where
+   columns are nearly parallel. */
 static double polished_freely(Search *search, double *w, double variance, const index_t *const *supports, int rough) {
-    double worth = rough ? LITTLE : STILL;
     for (index_t round = 0; round < (rough ? ROUNDS : MOST_ROUNDS); round++) {
         double before = in_turn(search, w, variance, supports, TURNS, LITTLE);
         variance = free_step(search, w, before);
+        double worth = rough ? LITTLE : nearly_dependent(search, w) ? ALMOST_STILL : STILL;
         if (!(variance > before * (1.0 + worth))) break;
     }
     return variance;
