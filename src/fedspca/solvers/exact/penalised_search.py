@@ -297,7 +297,7 @@ def _exchanged(q: Quadratic, lam: Array, best: L1Solution, alone: Array, tuning:
 
     With two components the starts have tried all turns, and paths other columns: single features are left.
     """
-    trials = [*_singled_out(q, lam, best.w, tuning.singled)]
+    trials = [*_singled_out(q, lam, best.w, tuning.singled), *_merged(q, lam, best.w, tuning.columns, tuning.merged)]
     if len(lam) > 2:
         trials.extend(_with_other_columns(q, lam, best.w, alone, tuning)[: tuning.trials])
         trials.extend(turned_pairs(best.w, tuning.columns))
@@ -339,10 +339,37 @@ def _singled_out(q: Quadratic, lam: Array, w: Array, n: int) -> Array:
     """
     used = np.flatnonzero(w.any(axis=1))
     heavy = used[np.argsort(-q.diagonal()[used], kind="stable")[: 2 * n]]
-    feature, column = (each.ravel() for each in np.meshgrid(heavy, np.arange(len(lam)), indexing="ij"))
-    trials, at = np.repeat(w[None], len(feature), axis=0), np.arange(len(feature))
-    trials[at, feature] = 0.0
-    trials[at, :, column] = 0.0
-    trials[at, feature, column] = 1.0
+    return _lowest(q, lam, np.concatenate([_alone(w, j, heavy) for j in range(len(lam))]), n)
+
+
+def _merged(q: Quadratic, lam: Array, w: Array, pairs: int, n: int) -> Array:
+    """The point with two columns made one, and a single feature in the place of the second.
+
+    The n best of these, over the pairs whose sum captures most, and the 2 n features of largest variance: no exchange
+    of one column gives that, if each of the two is the best beside the other.
+    """
+    form = w.T @ (q @ w)
+    first, second = np.triu_indices(len(lam), 1)
+    order = np.argsort(-np.abs(form[first, second]), kind="stable")[:pairs]
+    heavy = np.argsort(-q.diagonal(), kind="stable")[: 2 * n]
+    trials = []
+    for a, b in zip(first[order], second[order], strict=True):
+        one = w.copy()
+        one[:, a] = np.sqrt(0.5) * (w[:, a] + np.copysign(1.0, form[a, b]) * w[:, b])
+        trials.append(_alone(one, b, heavy))
+    return _lowest(q, lam, np.concatenate(trials), n)
+
+
+def _alone(w: Array, column: int, features: Index) -> Array:
+    """The point with each of the features as the column, and in no other."""
+    trials, at = np.repeat(w[None], len(features), axis=0), np.arange(len(features))
+    trials[:, :, column] = 0.0
+    trials[at, features] = 0.0
+    trials[at, features, column] = 1.0
+    return trials
+
+
+def _lowest(q: Quadratic, lam: Array, trials: Array, n: int) -> Array:
+    """The n best of the points, made orthonormal."""
     trials = nearest(trials)
     return np.asarray(trials[np.argsort(objectives(q, lam, trials), kind="stable")[:n]])
