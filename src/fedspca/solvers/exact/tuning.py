@@ -226,7 +226,7 @@ class PenalisedTuning:
     """
 
     features: int = 150
-    power_steps: int = 5
+    power_steps: int = 8
     paths: int = 3
     split_steps: int = 50
     until: int = 600
@@ -304,7 +304,7 @@ class PenalisedTuning:
     def at(self, d: int, r: int) -> Self:
         """The numbers for a search over d features and r components, reduced for large problems."""
         if r == 1:  # for one column, full convergence costs little and separates local optima
-            return replace(self.at(d, 2), power_steps=8 * self.power_steps, basins=3 * self.basins)
+            return replace(self.at(d, 2), power_steps=5 * self.power_steps, basins=3 * self.basins)
         share = min(1.0, self.easy / r**3)
         large = r <= self.few and d * r >= self.small
         wide = min(1.0, self.wide / d)
