@@ -93,3 +93,12 @@ def test_of_equal_columns_the_first_feature_comes_first():
     s = np.diag([1.0, 3.0, 3.0 * (1 + 1e-14), 2.0])
     found = soft_power(DenseQuadratic(s), np.array([0.5]), np.arange(4), np.zeros((1, 4, 0)), steps=3)
     assert found.x[0, :, 0].argmax() == 1
+
+
+def test_a_pair_is_found_where_its_correlation_is_weak():
+    """With the weights of a feature's column, 1 and 0.35, each pair looks worse than one feature alone."""
+    s, lam = np.eye(6), np.array([0.8])
+    s[0, 1] = s[1, 0] = s[2, 3] = s[3, 2] = 0.35
+    found = soft_power(DenseQuadratic(s), lam, np.arange(6), np.zeros((1, 6, 0)), steps=60)
+    assert np.isclose(found.values[0, 0], 0.8 * np.sqrt(2.0) - 1.35)
+    assert np.allclose(found.x[0, :, 0], np.repeat([np.sqrt(0.5), 0.0], [2, 4]))

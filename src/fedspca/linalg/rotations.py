@@ -1,7 +1,11 @@
 """Starts on the surrogate: rotations of the leading subspace. They cost no round."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
+
+from fedspca.linalg.splitting import nearest
 
 Array = NDArray[np.float64]
 
@@ -23,9 +27,9 @@ def varimax(w: Array, *, max_iter: int = 30, tol: float = 1e-4) -> Array:
     for _ in range(max_iter):
         x = heavy @ rotation
         cubic = x * (x * x - np.einsum("ij,ij->j", x, x) / d)
-        u, s, vt = np.linalg.svd(heavy.T @ cubic)
-        rotation = u @ vt
-        total = float(s.sum())
+        slope = heavy.T @ cubic
+        rotation = nearest(slope[None])[0]
+        total = float(np.vdot(rotation, slope))  # the sum of its singular values
         if total <= last * (1.0 + tol):
             break
         last = total
@@ -77,13 +81,19 @@ def _by_size(w: Array, variances: Array) -> NDArray[np.intp]:
     return order[sorted(range(len(order)), key=lambda at: (group[at], features[at]))]
 
 
+@lru_cache(maxsize=64)
+def pairs(r: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first and the second of every two columns."""
+    return np.triu_indices(r, 1)
+
+
 def turned_pairs(w: Array, n: int) -> list[Array]:
     """Points that differ from w in two columns, turned by 45 degrees: the n pairs whose supports overlap most.
 
     Another rotation could separate columns that share features.
     """
     size = np.abs(w)
-    first, second = np.triu_indices(w.shape[1], 1)
+    first, second = pairs(w.shape[1])
     order = np.argsort(-(size.T @ size)[first, second], kind="stable")[:n]
     points = []
     for a, b in zip(first[order], second[order], strict=True):

@@ -82,19 +82,24 @@ def _best(x: Array, image: Array, values: Array, most: int) -> tuple[Array, Arra
 
 
 def _clusters(quadratic: Quadratic, lam: Array, features: Index, beside: Array) -> tuple[Array, Array]:
-    """For each feature the best of: its column of ``P Q P`` truncated to m entries, for several m. Also its image."""
+    """For each feature the best of: roots of the m largest entries of its column of ``P Q P``. Also its image.
+
+    The column itself would be best if one factor explained Q. It gives a feature too much weight beside those that are
+    weakly correlated with it: a pair of them then looks worse than one alone. Equal weights would be best there.
+    """
     d, n = quadratic.n_rows, len(features)
     single = np.zeros((1, d, n))
     single[0, features, np.arange(n)] = 1.0
     column = _image(quadratic, np.broadcast_to(single, (len(beside), d, n)), beside)
     size = np.abs(column)
+    roots = np.copysign(np.sqrt(size), column)
     ranked = -np.sort(-size, axis=1)
     best, image = np.broadcast_to(single, column.shape), column
     least = lam - column[:, features, np.arange(n)]
     for m in _SIZES:
         if m > d:
             break
-        x = np.where(size >= _TIED * ranked[:, m - 1 : m], column, 0.0)  # a tie is not left to rounding
+        x = np.where(size >= _TIED * ranked[:, m - 1 : m], roots, 0.0)  # a tie is not left to rounding
         x /= np.maximum(np.sqrt(np.einsum("mij,mij->mj", x, x)), _ORIGIN)[:, None, :]
         its = _image(quadratic, x, beside)
         values = _objectives(lam, x, its)

@@ -261,6 +261,9 @@ def _image(quadratic: Quadratic, w: Array, single: NDArray[np.float32] | None = 
 
 def objectives(quadratic: Quadratic, lam: Array, w: Array) -> Array:
     """``-tr(w' Q w) + lam ||w||_1`` at each of (n, d, r)."""
+    fast = with_blas()
+    if fast is not None:
+        return compiled.objectives(fast, quadratic, lam, w)
     return _values(lam, w, 2.0 * _images(quadratic, w))
 
 

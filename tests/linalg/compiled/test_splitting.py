@@ -7,7 +7,7 @@ from fedspca.linalg.compiled import splitting as compiled
 from fedspca.linalg.compiled.blas import with_blas
 from fedspca.linalg.compiled.library import numpy_only
 from fedspca.linalg.quadratic import DenseQuadratic, Quadratic
-from fedspca.linalg.splitting import orthonormal, settle, split
+from fedspca.linalg.splitting import objectives, orthonormal, settle, split
 from fedspca.linalg.stiefel import orthonormality_error
 
 pytestmark = pytest.mark.skipif(with_blas() is None, reason="nothing was compiled")
@@ -95,6 +95,19 @@ def test_the_nearest_orthonormal_matrix_is_the_same(d, r):
     x = np.random.default_rng(d).standard_normal((3, d, r)) * np.geomspace(1.0, 1e-3, r)
     found = compiled.orthonormal(with_blas(), x)
     assert np.abs(found - orthonormal(x)).max() < 1e-9
+
+
+@pytest.mark.parametrize("kind", ["dense", "factor", "signs"])
+def test_objectives_are_the_same(kind):
+    quadratic, lam, points = problem(12, 3, 5, 0, kind)
+    found = objectives(quadratic, lam, points)
+    with numpy_only():
+        expected = objectives(quadratic, lam, points)
+    assert np.allclose(found, expected, rtol=1e-12, atol=0.0)
+    with pytest.raises(ValueError, match="12"):
+        objectives(quadratic, lam, points[:, :-1])
+    with pytest.raises(ValueError, match="one lam"):
+        objectives(quadratic, lam[:-1], points)
 
 
 @pytest.mark.parametrize("r", [2, 3, 9, 14])

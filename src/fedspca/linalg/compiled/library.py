@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 _NAME = "_kernels.dll" if sys.platform == "win32" else "_kernels.so"
 _PATH = f"{__file__.rpartition(os.sep)[0]}{os.sep}{_NAME}"
-_INTERFACE = 2  # the version of all signatures together; an older library that was left behind is not used
+_INTERFACE = 3  # the version of all signatures together; an older library that was left behind is not used
 
 
 def _load() -> ctypes.CDLL | None:

@@ -3,7 +3,7 @@
 #include <float.h>
 #include <math.h>
 
-EXPORT int64_t fedspca_interface(void) { return 2; }
+EXPORT int64_t fedspca_interface(void) { return 3; }
 
 /* Householder's reduction to a tridiagonal matrix: its diagonal d, the entries e beside it, and the product of the
    reflections in place of a (Golub and Van Loan, 8.3). */

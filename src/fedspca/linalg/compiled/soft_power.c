@@ -214,6 +214,9 @@ static index_t ordered(const power_t *p, const double *column, double least) {
     return count;
 }
 
+/* Entries of a cluster are roots of the column's: in between those of one factor, and equal ones. */
+static double root(double entry) { return copysign(sqrt(fabs(entry)), entry); }
+
 /* x = the best of a column's truncations to several sizes, of length one, if any is better than `least`. Supports are
    nested, so each truncation is the one before and some more entries. */
 static void best_truncation(const power_t *p, index_t problem, const double *column, double least, double *x) {
@@ -231,7 +234,7 @@ static void best_truncation(const power_t *p, index_t problem, const double *col
     for (size_t k = 0; k < sizes; k++) {
         double smallest = TIED * ranked[SIZES[k] - 1];
         while (g.count < most && -p->order[g.count].value >= smallest)
-            grow(p, &g, problem, p->order[g.count].at, column[p->order[g.count].at]);
+            grow(p, &g, problem, p->order[g.count].at, root(column[p->order[g.count].at]));
         double norm = sqrt(g.square);
         norm = norm > ORIGIN ? norm : ORIGIN;
         double value = p->lam[problem] * (g.norm / norm) - captured(p, &g, problem) / norm / norm;

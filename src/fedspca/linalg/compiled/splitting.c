@@ -385,3 +385,17 @@ EXPORT int64_t fedspca_nearest(const Lapack *lapack, int64_t n, int64_t d, int64
     free(work);
     return status > 0 ? -2 : status;
 }
+
+/* The objective at each of n points: w is (n, r, d). Returns 0, or -1 without memory. */
+EXPORT int64_t fedspca_objectives(const Lapack *lapack, const quadratic_t *q, int64_t n, int64_t r, const double *lam,
+                                  const double *w, double *values) {
+    admm_t s = {.lapack = lapack, .q = q, .d = q->d, .r = r, .lam = lam};
+    index_t size = n * s.d * r, seen = q->dense ? 0 : n * r * q->m;
+    double *gradient = malloc((size_t)(size + seen + 1) * sizeof(double));
+    if (gradient == NULL) return -1;
+    s.seen = gradient + size;
+    gradients(&s, n, w, gradient);
+    for (index_t i = 0; i < n; i++) values[i] = objective(&s, w + i * s.d * r, gradient + i * s.d * r);
+    free(gradient);
+    return 0;
+}

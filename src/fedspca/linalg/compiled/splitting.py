@@ -1,4 +1,7 @@
-"""Steps of ADMM, compiled: see ``splitting.c``. Twins: ``split``, ``settle``, ``orthonormal`` of linalg/splitting."""
+"""Steps of ADMM, compiled: see ``splitting.c``.
+
+Twins: ``split``, ``settle``, ``orthonormal`` and ``objectives`` of linalg/splitting.
+"""
 
 import ctypes
 from collections.abc import Callable, Mapping
@@ -24,18 +27,23 @@ class _Functions(NamedTuple):
     split: Callable[..., int]
     settle: Callable[..., int]
     nearest: Callable[..., int]
+    objectives: Callable[..., int]
 
 
 @cache
 def _functions(kernels: ctypes.CDLL) -> _Functions:
     """The functions, with the types of their arguments."""
-    found = _Functions(kernels.fedspca_split, kernels.fedspca_settle, kernels.fedspca_nearest)
+    found = _Functions(
+        kernels.fedspca_split, kernels.fedspca_settle, kernels.fedspca_nearest, kernels.fedspca_objectives
+    )
     kernels.fedspca_split.argtypes = [
         *(_AT, _AT, _WHOLE, _WHOLE, _AT, _AT, _AT, _AT, _WHOLE, _REAL, _WHOLE, _AT, _AT, _REAL, _AT, _AT, _AT)
     ]
     kernels.fedspca_settle.argtypes = [_AT, _AT, _WHOLE, *[_AT] * 6, _WHOLE, _REAL, _AT]
     kernels.fedspca_nearest.argtypes = [_AT, _WHOLE, _WHOLE, _WHOLE, _AT, _AT]
-    kernels.fedspca_split.restype = kernels.fedspca_settle.restype = kernels.fedspca_nearest.restype = _WHOLE
+    kernels.fedspca_objectives.argtypes = [_AT, _AT, _WHOLE, _WHOLE, _AT, _AT, _AT]
+    for function in found:
+        function.restype = _WHOLE  # type: ignore[attr-defined]
     return found
 
 
@@ -157,3 +165,17 @@ def orthonormal(library: ctypes.CDLL, x: Array) -> Array:
     out = np.empty_like(x)
     _converged(_functions(library).nearest(lapack(), n, d, r, x.ctypes.data, out.ctypes.data))
     return np.ascontiguousarray(np.swapaxes(out, 1, 2))
+
+
+def objectives(library: ctypes.CDLL, quadratic: Quadratic, lam: Array, w: Array) -> Array:
+    """``-tr(w' Q w) + lam ||w||_1`` at each of (n, d, r)."""
+    n, d, r = w.shape
+    if d != quadratic.n_rows:
+        raise ValueError(f"The points have {d} features, the matrix {quadratic.n_rows}.")
+    lam, handed, w, values = _weights(lam, r), Handed(quadratic), _along(w), np.empty(n)
+    checked(
+        _functions(library).objectives(
+            lapack(), handed.address, n, r, lam.ctypes.data, w.ctypes.data, values.ctypes.data
+        )
+    )
+    return values

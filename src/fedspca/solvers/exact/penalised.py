@@ -114,7 +114,7 @@ class Penalised:
         Only Newton steps on the support are left to take. With many weights they take long, and the point stays as it
         is: its residual on S is larger by a ten-millionth.
         """
-        if near.w.size > self.tuning.small:
+        if near.w.size >= self.tuning.small:
             return near
         return minimise(quadratic, self.lam, near.w, tol=_EXACT, max_iter=_LAST, multiplier=near.multiplier)
 
@@ -128,15 +128,18 @@ class Penalised:
         """
         d = quadratic.n_rows
         w, multiplier = scatter(found.w, rows, d), found.multiplier
-        for turn in range(tuning.enlarged):
+        # proximal steps go on from where they were: until the features are known, few digits are enough
+        few, to = tuning.settled if len(self.lam) <= tuning.some else tol, np.inf
+        for _ in range(tuning.enlarged):
             gradient = 2.0 * (quadratic @ w)
             excess = (np.abs(gradient) - self.lam).max(axis=1)
             excess[rows] = -np.inf
-            if tuning.late or (turn and float(excess.max()) <= 0.5 * tol * float(np.linalg.norm(gradient))):
+            if tuning.late or (to == tol and float(excess.max()) <= 0.5 * tol * float(np.linalg.norm(gradient))):
                 break
             rows = np.union1d(rows, np.flatnonzero(excess > -tuning.nearly * float(self.lam.min())))
             part = quadratic if len(rows) == d else quadratic.rows(rows)
-            found = solved(part, self.lam, w[rows], tol, tuning, multiplier)
+            to = tol if to <= few else max(few, tol)
+            found = solved(part, self.lam, w[rows], to, tuning, multiplier)
             w, multiplier = scatter(found.w, rows, d), found.multiplier
         return replace(found, w=w)
 

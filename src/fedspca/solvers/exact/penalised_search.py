@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedspca.linalg.certificate import certify
 from fedspca.linalg.proximal import L1Solution, minimise
 from fedspca.linalg.quadratic import Quadratic
-from fedspca.linalg.rotations import rotated, turned_pairs
+from fedspca.linalg.rotations import pairs, rotated, turned_pairs
 from fedspca.linalg.soft_power import Columns, soft_power
 from fedspca.linalg.sparse_stiefel import retract_with_signs
 from fedspca.linalg.splitting import nearest, objectives, settle, split
@@ -64,7 +64,7 @@ def search(
     plain = np.array(rotated(basis, rotations[:0]))
     if float(objectives(q, lam, plain).min()) > -tuning.plain * q.energy(basis):
         tuning = tuning.thorough()
-    elif basis.size > tuning.small and _possible_gain(q, lam, plain, tuning) < tuning.little:
+    elif basis.size >= tuning.small and _possible_gain(q, lam, plain, tuning) < tuning.little:
         tuning = tuning.plainest()
     elif tuning.hurried or (r > 2 * tuning.some and basis.size * r > tuning.dear):
         tuning = tuning.in_a_hurry()
@@ -75,7 +75,7 @@ def search(
     found = _from_split(q, lam, np.array(starts), tuning)
     found += [solved(q, lam, w, tuning.rough, tuning) for w in before]
     found.sort(key=lambda s: s.objective)
-    if r > 2 or basis.size <= tuning.small:
+    if r > 2 or basis.size < tuning.small:
         least = float(lam.min())
         alone = first if first is not None and (r == 2 or lam[0] == least) else _first_columns(q, least, tuning)
         found = _exchanges(q, lam, found, alone, tuning)
@@ -195,10 +195,12 @@ def _from_split(
     rough = split(q, lam, starts, steps=tuning.split_steps, keep=dict(tuning.crowd), multipliers=multipliers, aim=aim)
     before = objectives(q, lam, starts)
     first = int(np.argmin(before))
-    ranked = _ranked(rough.values)[: tuning.solved]
+    ranked = _ranked(rough.values)
     best = float(rough.values[ranked[0]])
     near = min(aim, best + tuning.near * _uncertain(q, rough.w[ranked[0]], best))
-    good = [i for i in ranked if rough.values[i] <= near]
+    good = np.array([i for i in ranked if rough.values[i] <= near], dtype=np.intp)
+    # several starts end in one point: more of different ones are solved
+    good = good[~np.triu(_alike(rough.w[good], tuning.alike), 1).any(axis=0)][: tuning.solved]
     points = [(rough.w[i], rough.z[i], rough.multipliers[i], rough.values[i]) for i in good]
     if before[first] < float(rough.values.min()):
         points.insert(0, (starts[first], starts[first], rough.multipliers[ranked[0]], before[first]))
@@ -297,7 +299,7 @@ def _exchanged(q: Quadratic, lam: Array, best: L1Solution, alone: Array, tuning:
 
     With two components the starts have tried all turns, and paths other columns: single features are left.
     """
-    trials = [*_singled_out(q, lam, best.w, tuning.singled)]
+    trials = [*_singled_out(q, lam, best.w, tuning.singled), *_merged(q, lam, best.w, tuning.columns, tuning.merged)]
     if len(lam) > 2:
         trials.extend(_with_other_columns(q, lam, best.w, alone, tuning)[: tuning.trials])
         trials.extend(turned_pairs(best.w, tuning.columns))
@@ -313,7 +315,8 @@ def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning
     worst_first = np.argsort(np.einsum("ij,ij->j", w, q @ w) - lam * np.abs(w).sum(axis=0), kind="stable")
     if tuning.hurried:
         worst_first = worst_first[: tuning.trials]  # each gives a trial, with few exceptions
-    others = np.stack([np.delete(w, j, axis=1) for j in worst_first])
+    columns = np.arange(len(lam))
+    others = np.array([w[:, columns != j] for j in worst_first])
     found = soft_power(q, lam[worst_first], _heavy(q, tuning.features), others, steps=tuning.power_steps)
     beside = found.x[:, :, : tuning.columns]
     fresh = np.concatenate([beside, np.broadcast_to(alone, (len(worst_first), *alone.shape))], axis=2)
@@ -339,10 +342,37 @@ def _singled_out(q: Quadratic, lam: Array, w: Array, n: int) -> Array:
     """
     used = np.flatnonzero(w.any(axis=1))
     heavy = used[np.argsort(-q.diagonal()[used], kind="stable")[: 2 * n]]
-    feature, column = (each.ravel() for each in np.meshgrid(heavy, np.arange(len(lam)), indexing="ij"))
-    trials, at = np.repeat(w[None], len(feature), axis=0), np.arange(len(feature))
-    trials[at, feature] = 0.0
-    trials[at, :, column] = 0.0
-    trials[at, feature, column] = 1.0
+    return _lowest(q, lam, np.concatenate([_alone(w, j, heavy) for j in range(len(lam))]), n)
+
+
+def _merged(q: Quadratic, lam: Array, w: Array, most: int, n: int) -> Array:
+    """The point with two columns made one, and a single feature in the place of the second.
+
+    The n best of these, over so many pairs whose sum captures most, and the 2 n features of largest variance: no
+    exchange of one column gives that, if each of the two is the best beside the other.
+    """
+    form = w.T @ (q @ w)
+    first, second = pairs(len(lam))
+    order = np.argsort(-np.abs(form[first, second]), kind="stable")[:most]
+    heavy = np.argsort(-q.diagonal(), kind="stable")[: 2 * n]
+    trials = []
+    for a, b in zip(first[order], second[order], strict=True):
+        one = w.copy()
+        one[:, a] = np.sqrt(0.5) * (w[:, a] + np.copysign(1.0, form[a, b]) * w[:, b])
+        trials.append(_alone(one, b, heavy))
+    return _lowest(q, lam, np.concatenate(trials), n)
+
+
+def _alone(w: Array, column: int, features: Index) -> Array:
+    """The point with each of the features as the column, and in no other."""
+    trials, at = np.repeat(w[None], len(features), axis=0), np.arange(len(features))
+    trials[:, :, column] = 0.0
+    trials[at, features] = 0.0
+    trials[at, features, column] = 1.0
+    return trials
+
+
+def _lowest(q: Quadratic, lam: Array, trials: Array, n: int) -> Array:
+    """The n best of the points, made orthonormal."""
     trials = nearest(trials)
     return np.asarray(trials[np.argsort(objectives(q, lam, trials), kind="stable")[:n]])

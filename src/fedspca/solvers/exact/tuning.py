@@ -128,7 +128,7 @@ class PenalisedTuning:
         The most steps of ADMM from the best of them, beyond ``some`` components.
     crowd, early_crowd, late_crowd, last_crowd : tuple of (int, int)
         After so many of these steps, so many starts continue, the best; ``late_crowd`` applies beyond ``few``
-        components, ``early_crowd`` up to ``few`` beyond ``small`` weights, where products take most of the time and
+        components, ``early_crowd`` up to ``few`` from ``small`` weights on, where products take most of the time and
         starts differ soon, ``last_crowd`` in a hurry.
     few : int
         With at most this many components, few starts are solved: rough objectives rank them well.
@@ -136,10 +136,12 @@ class PenalisedTuning:
         With at most this many components there is one path: further ones never led to a better point, on 1,402 problems
         with two or three components and on 186 with four or five. With more components they do.
     solved : int
-        Best starts that are solved to ``rough``; four times as many beyond ``few`` components.
+        Best starts that are solved to ``rough``, each unlike the others; twice as many beyond ``few`` components, and
+        four times as many beyond ``middle``.
     near : float
         No start is solved whose rough objective is worse than the best by more than this, relative to the variance;
-        more where the penalty takes away most of the variance, and five times as much from ``several`` components on.
+        more where the penalty takes away most of the variance, twice as much up to ``few`` components, and five times
+        as much from ``several`` on.
     rough, fine : float
         Residuals to which starts are solved before, and after, the best of them is known.
     steps, last_steps, dear_steps : int
@@ -154,8 +156,9 @@ class PenalisedTuning:
     little : float
         With a smaller possible gain there are very few starts, and no columns are exchanged.
     small : int
-        Weights in all, up to which every search is fast: how much it can gain is then not asked, columns are exchanged
-        with two components too, and the last Newton steps are taken on all digits of S.
+        With fewer weights in all, every search is fast: how much it can gain is then not asked, columns are exchanged
+        with two components too, and the last Newton steps are taken on all digits of S. A search for two components
+        over the ``most`` features has as many, and counts as large.
     plain : float
         If the penalty leaves less than this share of the variance, no start is dropped early.
     promising : float
@@ -171,9 +174,11 @@ class PenalisedTuning:
     basins : int
         Columns, the best alone, that are tried in the place of each.
     singled : int
-        Points that ADMM treats in which a heavy feature of some column becomes a column of its own, the best ones. Set
-        on 2,592 problems of 288 public matrices: with fewer some end 2 % above the best known, with more hardly any is
-        better.
+        Points that ADMM treats in which a heavy feature of some column becomes a column of its own, the best ones.
+    merged : int
+        Points that ADMM treats in which two columns become one, and a single feature takes the place of the second, the
+        best ones. Both are set on 7,158 problems of 1,193 public matrices: with fewer some end 2 % above the best
+        known, with more hardly any is better.
     trials : int
         The most points with exchanged columns that ADMM treats; the worst column is exchanged first.
     turns : int
@@ -251,7 +256,8 @@ class PenalisedTuning:
     columns: int = 2
     planes: int = 3
     basins: int = 8
-    singled: int = 4
+    singled: int = 8
+    merged: int = 6
     trials: int = 60
     turns: int = 12
     easy: int = 500
@@ -300,7 +306,7 @@ class PenalisedTuning:
         if r == 1:  # for one column, full convergence costs little and separates local optima
             return replace(self.at(d, 2), power_steps=5 * self.power_steps, basins=3 * self.basins)
         share = min(1.0, self.easy / r**3)
-        large = r <= self.few and d * r > self.small
+        large = r <= self.few and d * r >= self.small
         wide = min(1.0, self.wide / d)
 
         def part(count: int, least: int, share: float = share * wide**0.5) -> int:
@@ -316,10 +322,12 @@ class PenalisedTuning:
             basins=part(self.basins, 1),
             trials=part(self.trials, 6),
             turns=part(self.turns, 4, share),
-            near=self.near if r < self.several else 5.0 * self.near,
+            near=self.near * (2.0 if r <= self.few else 1.0 if r < self.several else 5.0),
             crowd=self.early_crowd if large else self.crowd if r <= self.few else self.late_crowd,
             split_steps=self.split_steps if r <= self.some else part(self.until, self.split_steps, wide),
             solved=self.solved
             if r <= self.few
+            else 2 * self.solved
+            if r <= self.middle
             else part(4 * self.solved, 2, min(1.0, (self.several / r) ** 2) * wide**0.5),
         )
