@@ -42,8 +42,8 @@ def _functions(kernels: ctypes.CDLL) -> _Functions:
     kernels.fedspca_settle.argtypes = [_AT, _AT, _WHOLE, *[_AT] * 6, _WHOLE, _REAL, _AT]
     kernels.fedspca_nearest.argtypes = [_AT, _WHOLE, _WHOLE, _WHOLE, _AT, _AT]
     kernels.fedspca_objectives.argtypes = [_AT, _AT, _WHOLE, _WHOLE, _AT, _AT, _AT]
-    for function in found:
-        function.restype = _WHOLE  # type: ignore[attr-defined]
+    for name in found._fields:
+        getattr(kernels, f"fedspca_{name}").restype = _WHOLE
     return found
 
 

@@ -320,6 +320,8 @@ class PenalisedTuning:
             exchanges=part(self.exchanges, 1),
             columns=part(self.columns, 1) if r > self.planes else 3 * self.columns,
             basins=part(self.basins, 1),
+            singled=part(self.singled, 4),
+            merged=part(self.merged, 2),
             trials=part(self.trials, 6),
             turns=part(self.turns, 4, share),
             near=self.near * (2.0 if r <= self.few else 1.0 if r < self.several else 5.0),
