@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedspca import ExactSPCA
-from fedspca.linalg.cardinality.linked import Chain, chains
+from fedspca.linalg.cardinality.linked import Chain, chains, ring
 from fedspca.linalg.compiled.library import numpy_only
 
 ENGINES = pytest.mark.parametrize("engine", [nullcontext, numpy_only])
@@ -75,3 +75,34 @@ def test_a_link_takes_no_feature_away_that_another_column_needs(engine):
     """If the link were chosen before the third column, it would be a feature of the second cluster: .93 in all."""
     with engine():
         assert share_captured(clusters(4, 3, 1), 3, 3) > 0.99
+
+
+def triangle():
+    """A cluster of nine features, and three that cancel each other: all of their variance lies in a plane."""
+    s = np.eye(12)
+    s[:9, :9] = clusters(9)
+    s[9:, 9:] = np.full((3, 3), -0.5) + 1.5 * np.eye(3)
+    return s
+
+
+def test_a_ring_has_the_long_direction_and_two_of_its_links_in_its_span():
+    s, x = triangle(), np.where(np.arange(12) < 9, 1.0 / 3.0, 0.0)
+    w, variance = ring(s, x)
+    assert (np.count_nonzero(w, axis=0) == 5).all()
+    assert np.allclose(np.linalg.norm(w, axis=0), 1.0)
+    assert np.allclose(w @ np.linalg.lstsq(w, x, rcond=None)[0], x)
+    assert variance == pytest.approx(x @ s @ x + 3.0)
+
+
+def test_too_few_features_beside_the_direction_make_no_ring():
+    s, x = np.eye(5), np.array([1.0, 1.0, 1.0, 0.0, 0.0]) / np.sqrt(3.0)
+    w, variance = ring(s, x)
+    assert not w.any()
+    assert variance == 0.0
+
+
+@ENGINES
+def test_three_columns_in_a_ring_capture_a_cluster_and_a_plane(engine):
+    """In a chain they capture the cluster and two features: .91 of the most there is."""
+    with engine():
+        assert share_captured(triangle(), 3, 5) > 0.99

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.beside import Beside, Column
 from fedspca.linalg.cardinality.column import Columns, best_columns, best_of_each, copied, lowest
-from fedspca.linalg.cardinality.linked import chains
+from fedspca.linalg.cardinality.linked import chains, ring
 from fedspca.linalg.cardinality.moves import exchanged, handed_over, redivided, swapped
 from fedspca.linalg.cardinality.points import GAIN, Points, bases, fitted, in_order, parts, supports_of, swept
 from fedspca.linalg.cardinality.polish import (
@@ -109,27 +109,34 @@ def _or_linked(s: Array, best: Fit, k: Counts, tuning: Tuning) -> Fit:
     """The same loadings, or better ones near linked columns, which the starts of a search do not show."""
     if min(k) < max(k):
         return best
+    quick = tuning.quick()
     for w in _linked(s, k[0], len(k), _LINKED * best.variance, tuning):
-        found = _swept_free(s, Fit(w, captured(s, w)), k, tuning.quick())
+        found = _swept_free(s, Fit(w, captured(s, w)), k, quick)
         if found.variance > best.variance * (1.0 + GAIN):
             best = _swept_free(s, found, k, tuning, moves=True)
     return best
 
 
 def _linked(s: Array, k: int, r: int, least: float, tuning: Tuning) -> Iterator[Array]:
-    """Loadings (d, r) of which some are linked in a chain; those that capture no more than ``least`` are left out.
+    """Loadings (d, r) of which some are linked in a chain, or three in a ring, that may capture more than ``least``.
 
     What the span of a chain is near to is searched like loadings with other numbers of non-zeros. Links come last: they
     are short, and would take features away that the other columns need.
     """
+    light = _for_chains(tuning)
     for chain in chains(len(s), k, r):
         if tuning.late:
             return
         long, *links = chain.spans
-        near = _searched_apart(s, (long, *[k] * (r - chain.length), *links), False, _for_chains(tuning), [])
+        near = _searched_apart(s, (long, *[k] * (r - chain.length), *links), False, light, [])
         if near.variance > least:
             direction, others, link = np.split(near.w, [1, r - len(links)], axis=1)
             yield np.hstack([chain.opened(np.hstack([direction, link])), others])
+    if r == 3 and k > 2 and 3 * k - 3 <= len(s):
+        long = 3 * (k - 2)
+        w, variance = ring(s, near_best(s, (long,), orthogonal=False, tuning=light).w[:, 0])
+        if variance > least:
+            yield w
 
 
 def _for_chains(tuning: Tuning) -> Tuning:

@@ -6,6 +6,7 @@ Where S has one long direction, this captures more than two columns of k non-zer
 need not be orthogonal can be linked, and they are nearly parallel.
 """
 
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ Array = NDArray[np.float64]
 
 _LINKS = 2  # the most features of a link: with three, 3 of 596 problems on public tables gained, at most 0.2 %
 _LONGEST = 3  # columns of a chain: on public tables, nine in ten of those that gained had two
+_CORNERS = 8  # features among which the three of a ring are chosen
 _INSIDE = 0.3  # length of a column beside the links: the longer, the less parallel are the columns
 
 
@@ -47,6 +49,41 @@ class Chain(NamedTuple):
         for j in range(self.length):
             chain[:, j] += (-1.0) ** j * links[:, max(j - 1, 0) : j + 1].sum(axis=1)
         return np.asarray(chain / np.maximum(np.linalg.norm(chain, axis=0), 1e-300))
+
+
+def ring(s: Array, x: Array) -> tuple[Array, float]:
+    """Three columns, each pair with a feature in common, whose span is near x and a plane of three features.
+
+    Let l_0, l_1, l_2 be vectors in a plane of three features, each without one of these features, and their sum zero.
+    Then the columns ``u_c + l_c`` have ``u_0 + u_1 + u_2`` in their span. For the plane with normal n these vectors are
+    ``n_c (e_c x n)``. Also returned is the variance of x and the best plane.
+
+    Parameters
+    ----------
+    s : ndarray of shape (d, d)
+        Symmetric, positive semidefinite.
+    x : ndarray of shape (d,)
+        A unit vector. With ``3 (k - 2)`` non-zeros it gives columns of k non-zeros.
+    """
+    image = s @ x
+    rest = image - 0.5 * float(x @ image) * x
+    off = s - np.outer(rest, x) - np.outer(x, rest)
+    free = np.flatnonzero(x == 0.0)
+    heavy = free[np.argsort(-off.diagonal()[free], kind="stable")[:_CORNERS]]
+    corners = heavy[np.array(list(combinations(range(len(heavy)), 3)), dtype=np.intp).reshape(-1, 3)]
+    if not len(corners):
+        return np.zeros((len(s), 3)), 0.0
+    values, vectors = np.linalg.eigh(off[corners[:, :, None], corners[:, None, :]])
+    best = int(np.argmax(values[:, 1] + values[:, 2]))
+    normal = vectors[best, :, 0]
+    own = np.flatnonzero(x)
+    own = own[np.argsort(-np.abs(x[own]), kind="stable")]
+    w = np.zeros((len(s), 3))
+    for c in range(3):
+        w[own[c::3], c] = _INSIDE * x[own[c::3]]
+        w[corners[best], c] = normal[c] * np.cross(np.eye(3)[c], normal)
+    w /= np.maximum(np.linalg.norm(w, axis=0), 1e-300)
+    return w, float(x @ image) + float(values[best, 1:].sum())
 
 
 def chains(d: int, k: int, r: int) -> list[Chain]:
