@@ -14,7 +14,7 @@ Index = NDArray[np.intp]
 
 _SAME = 1e-9  # two columns count as the same if their objectives differ by less, relative to the larger
 _SIZES = (2, 3, 5, 8, 13, 21, 34)  # of the clusters from which columns start
-_CROWD = {2: 40, 6: 16, 14: 6}  # after so many steps, only the best so many columns continue
+_CROWD = {0: 80, 2: 40, 6: 16, 14: 6}  # after so many steps, only the best so many columns continue
 _TIED = 1.0 - 1e-9
 _ORIGIN = 1e-300
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedspca.linalg.compiled import library as loading
-from fedspca.linalg.compiled.library import checked, doubles, integers, library, numpy_only
+from fedspca.linalg.compiled.library import Doubles, Integers, Singles, address, checked, library, numpy_only
 
 compiled = pytest.mark.skipif(library() is None, reason="nothing was compiled here")
 
@@ -50,11 +50,23 @@ def test_a_library_of_other_signatures_is_not_used(monkeypatch):
     assert loading._load() is None
 
 
-@pytest.mark.parametrize("array", [np.zeros((3, 2)).T, np.zeros(3, dtype=np.float32), np.zeros(3, dtype=np.int32)])
-def test_other_arrays_are_refused(array):
-    for address in (doubles, integers):
+def fixed(array):
+    """The array, read-only: ctypes takes its address in another way."""
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("kind", [Doubles, Integers, Singles])
+def test_arrays_of_other_types_or_orders_are_refused(kind):
+    whole = np.zeros((3, 2), dtype=kind.dtype)
+    for array in (whole.T, fixed(whole.copy()).T, whole[:, :1], np.zeros(3, dtype=np.int32), np.zeros(3, dtype=">f8")):
         with pytest.raises(TypeError, match="in C order"):
-            address(array)
+            kind.from_param(array)
+
+
+@pytest.mark.parametrize("array", [np.arange(4.0), fixed(np.arange(4.0)), np.arange(4.0)[1:], np.zeros((0, 3))])
+def test_an_address_is_that_of_the_first_entry(array):
+    assert address(array) == array.ctypes.data
 
 
 def test_a_lack_of_memory_is_an_error():
@@ -67,7 +79,8 @@ def eigenpairs(a):
     vectors, values, work = np.array(a, order="C"), np.empty(len(a)), np.empty(len(a))
     found = library()
     assert found is not None
-    status = found.fedspca_eigenpairs(ctypes.c_int64(len(a)), doubles(vectors), doubles(values), doubles(work))
+    found.fedspca_eigenpairs.argtypes = [ctypes.c_int64, Doubles, Doubles, Doubles]
+    status = found.fedspca_eigenpairs(len(a), vectors, values, work)
     return status, values, vectors
 
 

@@ -9,12 +9,23 @@ import pytest
 
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.compiled import blas, columns, factors, fewest, proximal, soft_power, splitting, stiefel
-from fedspca.linalg.compiled.library import library
+from fedspca.linalg.compiled.library import Doubles, Integers, Singles, library
 from fedspca.linalg.quadratic import DenseQuadratic, Quadratic
 
 FOLDER = Path(columns.__file__).parent
 FOR_TESTS = {"interface", "eigenpairs", "refit_beside", "refitted"}  # no wrapper calls these
 RENAMED = {"few_nonzeros": "short"}  # a word of C
+
+NUMBERS = ("double", "int64_t", "float")
+KINDS = {
+    ctypes.c_int64: "int64_t",
+    ctypes.c_double: "double",
+    Doubles: "double *",
+    Integers: "int64_t *",
+    Singles: "float *",
+    ctypes.POINTER(ctypes.c_double): "double *",
+    fewest._ASK: "int64_t *",  # a pointer to a function that returns one
+}
 
 pytestmark = pytest.mark.skipif(library() is None, reason="nothing was compiled here")
 
@@ -24,8 +35,9 @@ def without_comments(path):
 
 
 def kind(parameter):
-    """Of a parameter in C: an address, a real or a whole number."""
-    return "address" if "*" in parameter else re.sub(r"\bconst\b", "", parameter).split()[0]
+    """The type of a parameter in C."""
+    words = re.sub(r"\bconst\b", "", parameter).split()
+    return f"{words[0]} *" if "*" in parameter and words[0] in NUMBERS else "address" if "*" in parameter else words[0]
 
 
 def prototypes():
@@ -42,9 +54,8 @@ def prototypes():
 
 def handed_over(kernels):
     """The same as the wrappers declare it, with what is returned."""
-    whole = ctypes.c_int64
-    found = {"columns": (columns._SEARCH, whole), "lowest": (columns._LOWEST, whole)}
-    for wrapper in (fewest, stiefel, splitting):
+    found = {}
+    for wrapper in (columns, fewest, stiefel, splitting):
         for name, call in wrapper._functions(kernels)._asdict().items():
             found[name] = call.argtypes, call.restype
     for name, wrapper in {"minimise": proximal, "soft_power": soft_power}.items():
@@ -54,13 +65,12 @@ def handed_over(kernels):
 
 
 def test_the_arguments_of_every_function_have_the_types_of_its_prototype():
-    kinds = {ctypes.c_int64: "int64_t", ctypes.c_double: "double"}
     in_c = prototypes()
     assert set(in_c) > FOR_TESTS
     declared = handed_over(library())
     assert set(declared) == set(in_c) - FOR_TESTS
     for name, (types, returned) in declared.items():
-        assert [kinds.get(each, "address") for each in types] == in_c[name], name
+        assert [KINDS.get(each, "address") for each in types] == in_c[name], name
         assert returned is ctypes.c_int64, name
 
 

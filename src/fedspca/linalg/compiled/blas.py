@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 
 from fedspca.linalg.compiled.factors import lapack
-from fedspca.linalg.compiled.library import library
+from fedspca.linalg.compiled.library import address, library
 from fedspca.linalg.quadratic import DenseQuadratic, Quadratic
 
 
@@ -43,6 +43,6 @@ class Handed:
         if signs is not None and signs.shape != (m,):
             raise ValueError(f"There must be {m} signs, not {signs.shape}.")
         self._arrays = (factor, signs)
-        at = 0 if signs is None else signs.ctypes.data
-        self._struct = _Quadratic(d, m, factor.ctypes.data, at, quadratic.shift if shifted else 0.0, int(dense))
+        at = 0 if signs is None else address(signs)
+        self._struct = _Quadratic(d, m, address(factor), at, quadratic.shift if shifted else 0.0, int(dense))
         self.address = ctypes.addressof(self._struct)

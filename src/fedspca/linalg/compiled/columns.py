@@ -2,15 +2,17 @@
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.tuning import Tuning, at_once
 from fedspca.linalg.compiled.factors import lapack
-from fedspca.linalg.compiled.library import checked, library
+from fedspca.linalg.compiled.library import Doubles, Integers, checked, library
 
 Array = NDArray[np.float64]
 
@@ -19,11 +21,25 @@ _MANY = 512  # non-zeros in all: up to 500, C took a tenth to a half of the time
 _FIRST, _SWEEPS, _MOVES, _SINGLE, _SINGLES = 1, 2, 4, 8, 16  # stages of a search
 _INT, _DOUBLE, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _SEARCH = (
-    *(_ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS, _INT),  # LAPACK, d, r, S, k, orthogonal
-    *(_ADDRESS, _DOUBLE, _INT, _ADDRESS),  # effort, dense starts
-    *(_INT, _INT, _ADDRESS, _ADDRESS),  # stages, points
+    *(_ADDRESS, _INT, _INT, Doubles, Integers, _INT),  # LAPACK, d, r, S, k, orthogonal
+    *(Integers, _DOUBLE, _INT, Doubles),  # effort, dense starts
+    *(_INT, _INT, Doubles, Doubles),  # stages, points
 )
-_LOWEST = (_INT, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
+_LOWEST = (_INT, _INT, Doubles, Integers, _INT, Doubles)
+
+
+class _Functions(NamedTuple):
+    columns: Callable[..., int]
+    lowest: Callable[..., int]
+
+
+@cache
+def _functions(kernels: ctypes.CDLL) -> _Functions:
+    """The functions, with the types of their arguments."""
+    found = _Functions(kernels.fedspca_columns, kernels.fedspca_lowest)
+    kernels.fedspca_columns.argtypes, kernels.fedspca_lowest.argtypes = _SEARCH, _LOWEST
+    kernels.fedspca_columns.restype = kernels.fedspca_lowest.restype = _INT
+    return found
 
 
 def suits(k: Sequence[int], tuning: Tuning) -> bool:
@@ -92,14 +108,13 @@ def lowest(s: Array, w: Array, orthogonal: bool) -> Array | None:
     loaded = library()
     if loaded is None:
         raise RuntimeError("There is no compiled library.")
-    call = loaded.fedspca_lowest
-    call.argtypes, call.restype = _LOWEST, _INT
+    call = _functions(loaded).lowest
     s, z = np.ascontiguousarray(s, dtype=np.float64), np.array(w.T, dtype=np.float64, order="C")
     k = np.count_nonzero(z, axis=1).astype(np.int64)
     r, d = z.shape
     if s.shape != (d, d) or r > _COLUMNS:
         raise ValueError(f"S of shape {s.shape} does not suit {r} columns of {d} features.")
-    changed = checked(call(d, r, s.ctypes.data, k.ctypes.data, int(orthogonal), z.ctypes.data))
+    changed = checked(call(d, r, s, k, int(orthogonal), z))
     return np.ascontiguousarray(z.T) if changed else None
 
 
@@ -123,14 +138,9 @@ class _Search:
         loaded = library()
         if loaded is None:
             return 0
-        search = loaded.fedspca_columns
-        search.argtypes, search.restype = _SEARCH, _INT
-        arrays = self.s, self.k, self.numbers, self.given, self.w, self.variances
-        s, k, numbers, given, w, variances = (array.ctypes.data for array in arrays)
-        d, r, n_given = len(self.s), len(self.k), len(self.given)
-        effort = numbers, self.near
-        status = search(lapack(), d, r, s, k, self.orthogonal, *effort, n_given, given, stages, self.n, w, variances)
-        self.n = checked(status)
+        asked = lapack(), len(self.s), len(self.k), self.s, self.k, self.orthogonal, self.numbers, self.near
+        starts, points = (len(self.given), self.given), (self.n, self.w, self.variances)
+        self.n = checked(_functions(loaded).columns(*asked, *starts, stages, *points))
         return self.n
 
     def best(self) -> tuple[Array, float]:

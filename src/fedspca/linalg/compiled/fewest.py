@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.compiled.factors import lapack
-from fedspca.linalg.compiled.library import checked
+from fedspca.linalg.compiled.library import Doubles, checked
 from fedspca.linalg.compiled.stiefel import MOST_COLUMNS
 
 Array = NDArray[np.float64]
@@ -59,12 +59,12 @@ def fewest(
     found = _functions(kernels).fewest(
         lapack(),
         *w.shape,
-        s.ctypes.data,
+        s,
         target,
         clock.ask,
         len(many),
-        many.ctypes.data,
-        w.ctypes.data,
+        many,
+        w,
         ctypes.byref(variance),
     )
     return (w, variance.value) if clock.checked(found) else None
@@ -77,7 +77,7 @@ def fewer(
     s, z, reached = _matrix(s, w), np.array(w, dtype=np.float64, order="C"), ctypes.c_double(variance)
     clock = _Clock(late)
     call = _functions(kernels).fewer
-    clock.checked(call(lapack(), *z.shape, s.ctypes.data, target, clock.ask, z.ctypes.data, ctypes.byref(reached)))
+    clock.checked(call(lapack(), *z.shape, s, target, clock.ask, z, ctypes.byref(reached)))
     return z, reached.value
 
 
@@ -85,7 +85,7 @@ def cut_alike(kernels: ctypes.CDLL, s: Array, w: Array, k: int) -> float:
     """The variance of the k largest entries in each column of a gradient step, refitted; 0 if they admit no refit."""
     s, z, reached = _matrix(s, w), np.ascontiguousarray(w, dtype=np.float64), ctypes.c_double()
     call = _functions(kernels).cut_alike
-    checked(call(lapack(), *z.shape, s.ctypes.data, z.ctypes.data, k, ctypes.byref(reached)))
+    checked(call(lapack(), *z.shape, s, z, k, ctypes.byref(reached)))
     return reached.value
 
 
@@ -99,14 +99,14 @@ def refit(
     s, start, reached = _matrix(s, w), np.ascontiguousarray(w, dtype=np.float64), ctypes.c_double()
     z = np.empty_like(start)
     call, at = _functions(kernels).refit, ctypes.byref(reached)
-    found = call(lapack(), *z.shape, s.ctypes.data, start.ctypes.data, retracted, rough, z.ctypes.data, at)
+    found = call(lapack(), *z.shape, s, start, retracted, rough, z, at)
     return (z, reached.value) if checked(found) else None
 
 
 def partition(kernels: ctypes.CDLL, s: Array, w: Array) -> Array | None:
     """Loadings near w that share no feature; None if an eigenproblem failed."""
     s, z = _matrix(s, w), np.array(w, dtype=np.float64, order="C")
-    found = _functions(kernels).partition(lapack(), *z.shape, s.ctypes.data, z.ctypes.data)
+    found = _functions(kernels).partition(lapack(), *z.shape, s, z)
     return z if checked(found) else None
 
 
@@ -130,13 +130,13 @@ def _functions(kernels: ctypes.CDLL) -> _Functions:
     """The functions, with the types of their arguments: LAPACK, d, r and S come first."""
     number = ctypes.POINTER(_DOUBLE)
     takes: dict[str, list[Any]] = {
-        "fewest": [_DOUBLE, _ASK, _INT, _ADDRESS, _ADDRESS, number],
-        "fewer": [_DOUBLE, _ASK, _ADDRESS, number],
-        "cut_alike": [_ADDRESS, _INT, number],
-        "refit": [_ADDRESS, _INT, _INT, _ADDRESS, number],
-        "partition": [_ADDRESS],
+        "fewest": [_DOUBLE, _ASK, _INT, Doubles, Doubles, number],
+        "fewer": [_DOUBLE, _ASK, Doubles, number],
+        "cut_alike": [Doubles, _INT, number],
+        "refit": [Doubles, _INT, _INT, Doubles, number],
+        "partition": [Doubles],
     }
     found = {name: kernels[f"fedspca_{name}"] for name in takes}
     for name, call in found.items():
-        call.argtypes, call.restype = [_ADDRESS, _INT, _INT, _ADDRESS, *takes[name]], _INT
+        call.argtypes, call.restype = [_ADDRESS, _INT, _INT, Doubles, *takes[name]], _INT
     return _Functions(**found)

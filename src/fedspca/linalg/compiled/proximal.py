@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.compiled.blas import Handed
 from fedspca.linalg.compiled.factors import lapack
-from fedspca.linalg.compiled.library import checked
+from fedspca.linalg.compiled.library import Doubles, Integers, checked
 from fedspca.linalg.quadratic import DenseQuadratic, Quadratic
 
 Array = NDArray[np.float64]
@@ -21,7 +21,7 @@ _WHOLE, _REAL, _AT = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 def _function(kernels: ctypes.CDLL) -> Callable[..., int]:
     """The function, with the types of its arguments."""
     found = kernels.fedspca_minimise
-    found.argtypes = [_AT, _AT, _WHOLE, _AT, _AT, _REAL, _WHOLE, _WHOLE, _AT, _AT, _AT, _AT]
+    found.argtypes = [*(_AT, _AT, _WHOLE, Doubles, Doubles, _REAL, _WHOLE, _WHOLE), *[Doubles] * 3, Integers]
     found.restype = _WHOLE
     return found
 
@@ -54,15 +54,15 @@ def solve(
             lapack(),
             handed.address,
             r,
-            lam.ctypes.data,
-            None if tied is None else tied.ctypes.data,
+            lam,
+            tied,
             tol,
             max_iter,
             multiplier is not None,
-            w.ctypes.data,
-            found.ctypes.data,
-            numbers.ctypes.data,
-            taken.ctypes.data,
+            w,
+            found,
+            numbers,
+            taken,
         )
     )
     value, residual = numbers.tolist()

@@ -16,7 +16,7 @@
 #define FEW 64 /* at most so many entries are sorted by insertion */
 
 static const index_t SIZES[] = {2, 3, 5, 8, 13, 21, LARGEST};
-static const index_t CROWDED[] = {2, 6, 14}, CROWD[] = {40, 16, 6};
+static const index_t CROWDED[] = {0, 2, 6, 14}, CROWD[] = {80, 40, 16, 6};
 
 typedef struct {
     double value;

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.compiled.blas import Handed
 from fedspca.linalg.compiled.factors import lapack
-from fedspca.linalg.compiled.library import checked
+from fedspca.linalg.compiled.library import Doubles, Integers, checked
 from fedspca.linalg.quadratic import Quadratic
 
 Array = NDArray[np.float64]
@@ -22,7 +22,10 @@ _WHOLE, _AT = ctypes.c_int64, ctypes.c_void_p
 def _function(kernels: ctypes.CDLL) -> Callable[..., int]:
     """The function, with the types of its arguments."""
     found = kernels.fedspca_soft_power
-    found.argtypes = [_AT, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _WHOLE, _AT, _AT]
+    found.argtypes = [
+        *(_AT, _AT, _WHOLE, Doubles, _WHOLE, Integers, _WHOLE, Doubles, _WHOLE, Doubles),
+        *(_WHOLE, Doubles, Doubles),
+    ]
     found.restype = _WHOLE
     return found
 
@@ -53,16 +56,16 @@ def soft_power(
             lapack(),
             handed.address,
             m,
-            lam.ctypes.data,
+            lam,
             n,
-            features.ctypes.data,
+            features,
             q,
-            others.ctypes.data,
+            others,
             e,
-            further.ctypes.data,
+            further,
             steps,
-            x.ctypes.data,
-            values.ctypes.data,
+            x,
+            values,
         )
     )
     return x[: m * left * d].reshape(m, left, d).transpose(0, 2, 1), values[: m * left].reshape(m, left)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.compiled.blas import Handed
 from fedspca.linalg.compiled.factors import lapack
-from fedspca.linalg.compiled.library import checked
+from fedspca.linalg.compiled.library import Doubles, Integers, Singles, checked
 from fedspca.linalg.quadratic import Quadratic
 
 Array = NDArray[np.float64]
@@ -37,11 +37,12 @@ def _functions(kernels: ctypes.CDLL) -> _Functions:
         kernels.fedspca_split, kernels.fedspca_settle, kernels.fedspca_nearest, kernels.fedspca_objectives
     )
     kernels.fedspca_split.argtypes = [
-        *(_AT, _AT, _WHOLE, _WHOLE, _AT, _AT, _AT, _AT, _WHOLE, _REAL, _WHOLE, _AT, _AT, _REAL, _AT, _AT, _AT)
+        *(_AT, _AT, _WHOLE, _WHOLE, *[Doubles] * 4, _WHOLE, _REAL),  # LAPACK, Q, the starts, the steps
+        *(_WHOLE, Integers, Integers, _REAL, Doubles, Integers, Doubles),  # the cuts, what is found
     ]
-    kernels.fedspca_settle.argtypes = [_AT, _AT, _WHOLE, *[_AT] * 6, _WHOLE, _REAL, _AT]
-    kernels.fedspca_nearest.argtypes = [_AT, _WHOLE, _WHOLE, _WHOLE, _AT, _AT]
-    kernels.fedspca_objectives.argtypes = [_AT, _AT, _WHOLE, _WHOLE, _AT, _AT, _AT]
+    kernels.fedspca_settle.argtypes = [_AT, _AT, _WHOLE, *[Doubles] * 5, Singles, _WHOLE, _REAL, Doubles]
+    kernels.fedspca_nearest.argtypes = [_AT, _WHOLE, _WHOLE, _WHOLE, Doubles, Doubles]
+    kernels.fedspca_objectives.argtypes = [_AT, _AT, _WHOLE, _WHOLE, Doubles, Doubles, Doubles]
     for name in found._fields:
         getattr(kernels, f"fedspca_{name}").restype = _WHOLE
     return found
@@ -96,19 +97,19 @@ def split(
             handed.address,
             n,
             r,
-            lam.ctypes.data,
-            w.ctypes.data,
-            z.ctypes.data,
-            None if given is None else given.ctypes.data,
+            lam,
+            w,
+            z,
+            given,
             steps,
             tol,
             cuts.shape[1],
-            cuts[0].ctypes.data,
-            cuts[1].ctypes.data,
+            cuts[0],
+            cuts[1],
             aim,
-            values.ctypes.data,
-            start.ctypes.data,
-            found.ctypes.data,
+            values,
+            start,
+            found,
         )
     )
     return np.swapaxes(w[:left], 1, 2), np.swapaxes(z[:left], 1, 2), values[:left], start[:left], found[:left]
@@ -144,15 +145,15 @@ def settle(
             lapack(),
             handed.address,
             r,
-            lam.ctypes.data,
-            w.ctypes.data,
-            z.ctypes.data,
-            None if extra is None else extra.ctypes.data,
-            None if given is None else given.ctypes.data,
-            None if single is None else single.ctypes.data,
+            lam,
+            w,
+            z,
+            extra,
+            given,
+            single,
             steps,
             tol,
-            found.ctypes.data,
+            found,
         )
     )
     return np.ascontiguousarray(w.T), np.ascontiguousarray(z.T), found, bool(settled)
@@ -163,7 +164,7 @@ def orthonormal(library: ctypes.CDLL, x: Array) -> Array:
     n, d, r = x.shape
     x = _along(x)
     out = np.empty_like(x)
-    _converged(_functions(library).nearest(lapack(), n, d, r, x.ctypes.data, out.ctypes.data))
+    _converged(_functions(library).nearest(lapack(), n, d, r, x, out))
     return np.ascontiguousarray(np.swapaxes(out, 1, 2))
 
 
@@ -175,7 +176,7 @@ def objectives(library: ctypes.CDLL, quadratic: Quadratic, lam: Array, w: Array)
     lam, handed, w, values = _weights(lam, r), Handed(quadratic), _along(w), np.empty(n)
     checked(
         _functions(library).objectives(
-            lapack(), handed.address, n, r, lam.ctypes.data, w.ctypes.data, values.ctypes.data
+            lapack(), handed.address, n, r, lam, w, values
         )
     )
     return values

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.compiled.factors import lapack
-from fedspca.linalg.compiled.library import checked
+from fedspca.linalg.compiled.library import Doubles, checked
 
 Array = NDArray[np.float64]
 
@@ -50,8 +50,7 @@ def retract(kernels: ctypes.CDLL, z: Array, mask: Array | None, tol: float, max_
     if within is not None and within.shape != z.shape:
         raise ValueError(f"A mask of shape {within.shape} does not suit loadings of shape {z.shape}.")
     w = np.empty_like(z)
-    places = None if within is None else within.ctypes.data
-    found = _functions(kernels).retract(lapack(), *z.shape, z.ctypes.data, places, tol, max_iter, w.ctypes.data)
+    found = _functions(kernels).retract(lapack(), *z.shape, z, within, tol, max_iter, w)
     return w if checked(found) else None
 
 
@@ -76,23 +75,22 @@ def polish(
     sizes = None if lam is None else np.ascontiguousarray(lam, dtype=np.float64)
     point, slope = np.array(w, dtype=np.float64, order="C"), np.array(half, dtype=np.float64, order="C")
     numbers, multiplier = np.array([value, how.radius]), np.empty((r, r))
-    at = numbers.ctypes.data
     status = checked(
         _functions(kernels).polish(
             lapack(),
             n,
             r,
-            q.ctypes.data,
-            None if tied is None else tied.ctypes.data,
-            None if sizes is None else sizes.ctypes.data,
+            q,
+            tied,
+            sizes,
             how.tol,
             how.max_newton,
             how.keep_signs,
-            point.ctypes.data,
-            slope.ctypes.data,
-            at,
-            at + 8,
-            multiplier.ctypes.data,
+            point,
+            slope,
+            numbers[:1],
+            numbers[1:],
+            multiplier,
         )
     )
     reached, radius = numbers.tolist()
@@ -109,7 +107,7 @@ class _Functions(NamedTuple):
 def _functions(kernels: ctypes.CDLL) -> _Functions:
     """The functions, with the types of their arguments."""
     found = _Functions(kernels.fedspca_retract, kernels.fedspca_polish)
-    kernels.fedspca_retract.argtypes = [_ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS, _DOUBLE, _INT, _ADDRESS]
-    kernels.fedspca_polish.argtypes = [_ADDRESS, _INT, _INT, *[_ADDRESS] * 3, _DOUBLE, _INT, _INT, *[_ADDRESS] * 5]
+    kernels.fedspca_retract.argtypes = [_ADDRESS, _INT, _INT, Doubles, Doubles, _DOUBLE, _INT, Doubles]
+    kernels.fedspca_polish.argtypes = [_ADDRESS, _INT, _INT, *[Doubles] * 3, _DOUBLE, _INT, _INT, *[Doubles] * 5]
     kernels.fedspca_retract.restype = kernels.fedspca_polish.restype = _INT
     return found

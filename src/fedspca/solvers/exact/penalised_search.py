@@ -26,7 +26,7 @@ Index = NDArray[np.intp]
 # ADMM converges slowly: it ends a little before the residual asked for, which is a tenth of that of the certificate
 SETTLED, ACCEPTED = 6.0, 9.0
 _ORIGIN = 1e-300
-_PLACES = 10  # columns that a single feature may replace: with fifty columns, trying all took two fifths of a search
+_NOTHING_LEFT = 1e-6  # share of a column: where a feature leaves no more, the feature is the column
 _ALIKE = 1e-5  # relative: rough points whose objectives differ by less count as one
 
 
@@ -126,16 +126,18 @@ def _exchanges(
         if found[0].objective >= best.objective - tuning.gaining * abs(best.objective):
             break
         # the same point, only nearer to its optimum: the same exchanges would follow
-        if _alike(np.array([found[0].w, best.w]), tuning.alike)[0, 1]:
+        if _alike(np.array([found[0].w, best.w]), lam, tuning.alike)[0, 1]:
             break
     return found
 
 
-def _alike(w: Array, alike: float) -> NDArray[np.bool_]:
-    """Which of the points (n, d, r) have the same columns, up to signs and order, (n, n)."""
+def _alike(w: Array, lam: Array, alike: float) -> NDArray[np.bool_]:
+    """Which of the points (n, d, r) have the same columns, up to signs and the order of equal penalties, (n, n)."""
     n, d, r = w.shape
     flat = w.transpose(1, 0, 2).reshape(d, n * r)
     cosines = np.abs(flat.T @ flat).reshape(n, r, n, r)
+    if (lam != lam[0]).any():
+        cosines *= lam[:, None, None] == lam
     return np.asarray(cosines.max(axis=3).min(axis=1) > alike)
 
 
@@ -194,26 +196,25 @@ def _from_split(
         multipliers = np.broadcast_to(beat.multiplier, (len(starts), *beat.multiplier.shape))
         aim = beat.objective + tuning.promising * _uncertain(q, beat.w, beat.objective)
     rough = split(q, lam, starts, steps=tuning.split_steps, keep=dict(tuning.crowd), multipliers=multipliers, aim=aim)
-    before = objectives(q, lam, starts)
-    first = int(np.argmin(before))
-    ranked = _ranked(rough.values)
-    best = float(rough.values[ranked[0]])
-    near = min(aim, best + tuning.near * _uncertain(q, rough.w[ranked[0]], best))
-    good = np.array([i for i in ranked if rough.values[i] <= near], dtype=np.intp)
+    # steps of ADMM may leave a good start for a worse basin: so starts are ranked beside the points that they end in
+    w, z = np.concatenate([rough.w, starts]), np.concatenate([rough.z, starts])
+    values = np.concatenate([rough.values, objectives(q, lam, starts)])
+    ranked = _ranked(values)
+    best = float(values[ranked[0]])
+    near = min(aim, best + tuning.near * _uncertain(q, w[ranked[0]], best))
+    good = np.array([i for i in ranked if values[i] <= near], dtype=np.intp)
     # several starts end in one point: more of different ones are solved
-    good = good[~np.triu(_alike(rough.w[good], tuning.alike), 1).any(axis=0)][: tuning.solved]
-    points = [(rough.w[i], rough.z[i], rough.multipliers[i], rough.values[i]) for i in good]
-    if before[first] < float(rough.values.min()):
-        points.insert(0, (starts[first], starts[first], rough.multipliers[ranked[0]], before[first]))
+    good = good[~np.triu(_alike(w[good], lam, tuning.alike), 1).any(axis=0)][: tuning.solved]
+    last = len(rough.values) - 1
     found = []
-    for w, z, multiplier, value in points:
-        point = w if tuning.hurried and not _proximal_pays(z, tuning) else _sparse(w, z)
+    for i in good:
+        point = w[i] if tuning.hurried and not _proximal_pays(z[i], tuning) else _sparse(w[i], z[i])
         if _proximal_pays(point, tuning):
             found.append(solved(q, lam, point, tuning.rough, tuning))
-            if found[-1].objective > value + _ALIKE * abs(value):
-                found.append(solved(q, lam, _better(q, lam, w, z), tuning.rough, tuning))
+            if found[-1].objective > values[i] + _ALIKE * abs(values[i]):
+                found.append(solved(q, lam, _better(q, lam, w[i], z[i]), tuning.rough, tuning))
         else:  # ADMM goes on, from the best of them
-            found.append(_as_it_is(q, lam, point, multiplier))
+            found.append(_as_it_is(q, lam, point, rough.multipliers[min(i, last)]))
         if tuning.late:
             break
     return found
@@ -305,6 +306,7 @@ def _exchanged(q: Quadratic, lam: Array, best: L1Solution, alone: Array, tuning:
         trials.extend(_with_other_columns(q, lam, best.w, alone, tuning)[: tuning.trials])
         trials.extend(turned_pairs(best.w, tuning.columns))
     found = _from_split(q, lam, np.array(trials), tuning, best)
+    found.extend(solved(q, lam, w, tuning.rough, tuning) for w in _reordered(q, lam, best.w, tuning.solved))
     return sorted((s for s in found if s.objective < best.objective), key=lambda s: s.objective)
 
 
@@ -335,16 +337,23 @@ def _unlike_earlier(x: Array, alike: float) -> NDArray[np.bool_]:
     return np.asarray(np.triu(np.abs(x.transpose(0, 2, 1) @ x), 1).max(axis=1) < alike)
 
 
+def _reordered(q: Quadratic, lam: Array, w: Array, n: int) -> Array:
+    """The point with two of its columns exchanged: the n best of these. It only matters if their penalties differ."""
+    first, second = pairs(len(lam))
+    differ = lam[first] != lam[second]
+    points = np.repeat(w[None], int(differ.sum()), axis=0)
+    for point, a, b in zip(points, first[differ], second[differ], strict=True):
+        point[:, [a, b]] = w[:, [b, a]]
+    return points[np.argsort(objectives(q, lam, points), kind="stable")[:n]] if len(points) else points
+
+
 def _singled_out(q: Quadratic, lam: Array, w: Array, n: int) -> Array:
     """The point with one feature as a column of its own, in the place of another column and taken from all others.
 
-    The n best of these, over the 2 n features of largest variance that w has, in the place of the worst columns: a
-    heavy feature that another column includes is seldom found again as a column alone.
+    The n best of these: a heavy feature that other columns include is seldom found again as a column alone.
     """
-    used = np.flatnonzero(w.any(axis=1))
-    heavy = used[np.argsort(-q.diagonal()[used], kind="stable")[: 2 * n]]
-    places = np.sort(_worst_first(q, lam, w)[:_PLACES]).tolist()
-    return _lowest(q, lam, np.concatenate([_alone(w, j, heavy) for j in places]), n)
+    features, columns = _lowest_places(_values_alone(q, lam, w, q @ w), 2 * n)
+    return _lowest(q, lam, _alone(w, columns, features), n)
 
 
 def _worst_first(q: Quadratic, lam: Array, w: Array) -> Index:
@@ -355,31 +364,59 @@ def _worst_first(q: Quadratic, lam: Array, w: Array) -> Index:
 def _merged(q: Quadratic, lam: Array, w: Array, most: int, n: int) -> Array:
     """The point with two columns made one, and a single feature in the place of the second.
 
-    The n best of these, over so many pairs whose sum captures most, and the 2 n features of largest variance: no
-    exchange of one column gives that, if each of the two is the best beside the other.
+    The n best of these, over so many pairs whose sum captures most: no exchange of one column gives that, if each of
+    the two is the best beside the other.
     """
-    form = w.T @ (q @ w)
+    image = q @ w
+    form = w.T @ image
     first, second = pairs(len(lam))
     order = np.argsort(-np.abs(form[first, second]), kind="stable")[:most]
-    heavy = np.argsort(-q.diagonal(), kind="stable")[: 2 * n]
     trials = []
     for a, b in zip(first[order], second[order], strict=True):
-        one = w.copy()
-        one[:, a] = np.sqrt(0.5) * (w[:, a] + np.copysign(1.0, form[a, b]) * w[:, b])
-        trials.append(_alone(one, b, heavy))
+        one, its = w.copy(), image.copy()
+        for of in (one, its):
+            of[:, a] = np.sqrt(0.5) * (of[:, a] + np.copysign(1.0, form[a, b]) * of[:, b])
+        features = np.argsort(_values_alone(q, lam, one, its)[:, b], kind="stable")[:n]
+        trials.append(_alone(one, np.full(len(features), b), features))
     return _lowest(q, lam, np.concatenate(trials), n)
 
 
-def _alone(w: Array, column: int, features: Index) -> Array:
-    """The point with each of the features as the column, and in no other."""
+def _values_alone(q: Quadratic, lam: Array, w: Array, image: Array) -> Array:
+    """The objective with each feature as a column of its own in the place of each column, (d, r); ``image`` is Q w.
+
+    The feature leaves all other columns, which are normalised again, and no longer quite orthogonal where several of
+    them had it. A feature that is a column of its own already stays there: its values are infinite.
+    """
+    size, diagonal = np.abs(w), q.diagonal()[:, None]
+    left = 1.0 - w * w
+    alone = (left < _NOTHING_LEFT).any(axis=1)
+    left[alone] = 1.0
+    captured = (np.einsum("ij,ij->j", w, image) - 2.0 * w * image + w * w * diagonal) / left
+    without = lam * (size.sum(axis=0) - size) / np.sqrt(left) - captured
+    values = without.sum(axis=1, keepdims=True) - without + lam - diagonal
+    values[alone] = np.inf
+    return np.asarray(values)
+
+
+def _lowest_places(values: Array, n: int) -> tuple[Index, Index]:
+    """The rows and the columns of the n lowest entries, the earlier of equals, infinite ones left out."""
+    order = np.argsort(values, axis=None, kind="stable")[: min(n, int(np.isfinite(values).sum()))]
+    rows, columns = np.unravel_index(order, values.shape)
+    return rows, columns
+
+
+def _alone(w: Array, columns: Index, features: Index) -> Array:
+    """The point with each of the features as the column named with it, and in no other."""
     trials, at = np.repeat(w[None], len(features), axis=0), np.arange(len(features))
-    trials[:, :, column] = 0.0
+    trials[at, :, columns] = 0.0
     trials[at, features] = 0.0
-    trials[at, features, column] = 1.0
+    trials[at, features, columns] = 1.0
     return trials
 
 
 def _lowest(q: Quadratic, lam: Array, trials: Array, n: int) -> Array:
     """The n best of the points, made orthonormal."""
+    if not len(trials):
+        return trials
     trials = nearest(trials)
     return np.asarray(trials[np.argsort(objectives(q, lam, trials), kind="stable")[:n]])
