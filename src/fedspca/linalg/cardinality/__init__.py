@@ -9,6 +9,7 @@ code here uses S only. It does not depend on how S was computed.
 ``column``              the search for one column: starts from every feature, power steps, swaps
 ``polish``              all columns refitted together on supports that stay
 ``joint``               the search for all columns: beams, sweeps, exchanges of pairs
+``restarts``            the same from random supports, for what chance alone finds
 ``fewest``              the fewest non-zeros that keep a share of the variance
 ``partition``           features divided among components: a start for it
 ``removal``             what leaving entries out costs, once the others are refitted

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedspca.linalg.cardinality.joint import best_loadings
 from fedspca.linalg.cardinality.polish import Fit, groups, nearest_orthogonal, refit_orthogonal
 from fedspca.linalg.cardinality.removal import Removals, cheapest_removals, single_removals
+from fedspca.linalg.cardinality.restarts import restarted
 from fedspca.linalg.cardinality.selection import TIE
 from fedspca.linalg.cardinality.trades import Margins, promising_trades, ranked
 from fedspca.linalg.cardinality.tuning import Tuning
@@ -72,6 +73,8 @@ def no_more_than_alike(
         effort = Tuning.for_size(len(s), k, r)
         effort = replace(effort if whole or r == 1 else effort.lighter(), deadline=tuning.deadline)
         alike = best_loadings(s, (k,) * r, orthogonal=True, tuning=effort, starts=dense)
+        if alike.variance < target and whole and r > 1:
+            alike = restarted(s, alike, (k,) * r, orthogonal=True, tuning=effort)
         if alike.variance < target:
             break
         fit = _improved(s, alike, target, tuning)

@@ -50,13 +50,13 @@ def numpy_only() -> Iterator[None]:
         _OFF.reset(token)
 
 
-class Doubles:
+class Doubles(ctypes.c_void_p):
     """The type of an argument of a compiled function: an array of float64 in C order, or None."""
 
     dtype: np.dtype[Any] = np.dtype(np.float64)
 
     @classmethod
-    def from_param(cls, array: NDArray[Any] | None) -> object:
+    def from_param(cls, array: Any, /) -> Any:
         """What ctypes hands over: the place of the first entry."""
         if array is None:
             return None
@@ -84,7 +84,7 @@ class Singles(Doubles):
 
 def address(array: NDArray[Any]) -> int:
     """The address of an array of float64 in C order: valid as long as the array is."""
-    place: Any = Doubles.from_param(array)
+    place = Doubles.from_param(array)
     return int(place.value or 0) if isinstance(place, ctypes.c_void_p) else ctypes.addressof(place)
 
 

@@ -6,7 +6,7 @@ Twins: ``split``, ``settle``, ``orthonormal`` and ``objectives`` of linalg/split
 import ctypes
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +36,9 @@ def _functions(kernels: ctypes.CDLL) -> _Functions:
     found = _Functions(
         kernels.fedspca_split, kernels.fedspca_settle, kernels.fedspca_nearest, kernels.fedspca_objectives
     )
-    kernels.fedspca_split.argtypes = [
-        *(_AT, _AT, _WHOLE, _WHOLE, *[Doubles] * 4, _WHOLE, _REAL),  # LAPACK, Q, the starts, the steps
-        *(_WHOLE, Integers, Integers, _REAL, Doubles, Integers, Doubles),  # the cuts, what is found
-    ]
+    of_starts: list[Any] = [_AT, _AT, _WHOLE, _WHOLE, Doubles, Doubles, Doubles, Doubles, _WHOLE, _REAL]
+    of_cuts: list[Any] = [_WHOLE, Integers, Integers, _REAL]
+    kernels.fedspca_split.argtypes = [*of_starts, *of_cuts, Doubles, Integers, Doubles]
     kernels.fedspca_settle.argtypes = [_AT, _AT, _WHOLE, *[Doubles] * 5, Singles, _WHOLE, _REAL, Doubles]
     kernels.fedspca_nearest.argtypes = [_AT, _WHOLE, _WHOLE, _WHOLE, Doubles, Doubles]
     kernels.fedspca_objectives.argtypes = [_AT, _AT, _WHOLE, _WHOLE, Doubles, Doubles, Doubles]
@@ -174,9 +173,5 @@ def objectives(library: ctypes.CDLL, quadratic: Quadratic, lam: Array, w: Array)
     if d != quadratic.n_rows:
         raise ValueError(f"The points have {d} features, the matrix {quadratic.n_rows}.")
     lam, handed, w, values = _weights(lam, r), Handed(quadratic), _along(w), np.empty(n)
-    checked(
-        _functions(library).objectives(
-            lapack(), handed.address, n, r, lam, w, values
-        )
-    )
+    checked(_functions(library).objectives(lapack(), handed.address, n, r, lam, w, values))
     return values

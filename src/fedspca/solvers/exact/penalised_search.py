@@ -27,6 +27,7 @@ Index = NDArray[np.intp]
 SETTLED, ACCEPTED = 6.0, 9.0
 _ORIGIN = 1e-300
 _NOTHING_LEFT = 1e-6  # share of a column: where a feature leaves no more, the feature is the column
+_POWER_STEPS = 8  # of the columns of a random partition: enough, since ADMM follows
 _ALIKE = 1e-5  # relative: rough points whose objectives differ by less count as one
 
 
@@ -80,6 +81,10 @@ def search(
         least = float(lam.min())
         alone = first if first is not None and (r == 2 or lam[0] == least) else _first_columns(q, least, tuning)
         found = _exchanges(q, lam, found, alone, tuning)
+        if tuning.partitions and r <= tuning.some and basis.size < tuning.small:
+            others = _from_split(q, lam, _partitions(q, r, tuning.partitions), tuning)
+            others.sort(key=lambda s: s.objective)
+            found = sorted(found + _exchanges(q, lam, others, alone, tuning), key=lambda s: s.objective)
     found = distinct(found)
     best = found[0]
     if not tuning.late and best.residual > tol:
@@ -257,6 +262,25 @@ def _plane_turns(n: int) -> Array:
     angles = 0.5 * np.pi * np.arange(1, n + 1) / (n + 1)
     c, s = np.cos(angles), np.sin(angles)
     return np.stack([np.stack([c, -s], axis=1), np.stack([s, c], axis=1)], axis=1)
+
+
+def _partitions(q: Quadratic, r: int, n: int) -> Array:
+    """Starts whose columns divide all features at random, the same ones each time.
+
+    Each column is about the best one on its features. How many these are is random too: some have a single one.
+    """
+    d, rng = q.n_rows, np.random.default_rng(0)
+    owner = (rng.random((n, d, 1)) > np.cumsum(rng.dirichlet(np.full(r, 0.5), n), axis=1)[:, None, :-1]).sum(axis=2)
+    given = rng.permuted(np.broadcast_to(np.arange(d), (n, d)), axis=1)[:, :r]
+    np.put_along_axis(owner, given, np.broadcast_to(np.arange(r), given.shape), 1)  # no column is empty
+    mine = owner[:, :, None] == np.arange(r)
+    w = np.where(mine, rng.standard_normal(mine.shape), 0.0)
+    for _ in range(_POWER_STEPS):
+        image = (q @ w.transpose(1, 0, 2).reshape(d, -1)).reshape(d, n, r).transpose(1, 0, 2)
+        image = np.where(mine, image, 0.0)
+        sizes = np.sqrt(np.einsum("nij,nij->nj", image, image))[:, None, :]
+        w = np.where(sizes > 0.0, image / np.where(sizes > 0.0, sizes, 1.0), w)  # features may not vary
+    return nearest(w)
 
 
 def _single_features(q: Quadratic, r: int) -> Array:

@@ -179,6 +179,9 @@ class PenalisedTuning:
         Points that ADMM treats in which two columns become one, and a single feature takes the place of the second, the
         best ones. Both are set on 7,158 problems of 1,193 public matrices: with fewer some end 2 % above the best
         known, with more hardly any is better.
+    partitions : int
+        Further starts, whose columns divide the features at random, where there is time for a proof. They are left out
+        from ``small`` weights on, and beyond ``some`` components.
     trials : int
         The most points with exchanged columns that ADMM treats; the worst column is exchanged first.
     turns : int
@@ -258,6 +261,7 @@ class PenalisedTuning:
     basins: int = 8
     singled: int = 8
     merged: int = 6
+    partitions: int = 0
     trials: int = 60
     turns: int = 12
     easy: int = 500

@@ -17,6 +17,7 @@ from fedspca.linalg.cardinality.fewest import fewest_nonzeros, no_more_than_alik
 from fedspca.linalg.cardinality.joint import finished, near_best
 from fedspca.linalg.cardinality.polish import Fit, captured, refit_orthogonal
 from fedspca.linalg.cardinality.proof import bound_loadings
+from fedspca.linalg.cardinality.restarts import restarted
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.penalised_bound import penalised_bound
@@ -45,6 +46,7 @@ _NEAR = 0.85  # share: loadings that keep more lie near the leading eigenvectors
 _SMALL = 320  # weights in all: more starts take a few milliseconds each
 _ROTATIONS = 2  # further starts of a search for the fewest non-zeros, if it is small
 _MANY = 20  # with more components, a search from dense loadings takes long, and ends no better than from a division
+_PARTITIONS = 60  # further starts with a penalty: a hundredth of a second
 _HOPE = 0.985  # share of the target: where a first guess captured less, a search hardly ever reached it
 _DIGITS = 2.0**26
 _LANCZOS = 400  # with more features, a few eigenvectors are computed by Lanczos iterations
@@ -200,6 +202,8 @@ def _cardinality(
         tuning = replace(Tuning.for_size(len(s), max(k), len(k)), deadline=deadline)
         turned = _turned(seen.basis, tuning.rotations) if tuning.points > 1 else [seen.basis]
         fit = near_best(seen.s, k, orthogonal=problem.orthogonal, tuning=tuning, starts=[*turned, *before])
+        if seconds > 0.0 and len(k) > 1:
+            fit = restarted(seen.s, fit, k, orthogonal=problem.orthogonal, tuning=tuning)
     fit = finished(s, Fit(fit.w, captured(s, fit.w)), k, problem.orthogonal)
     ended = _ended(deadline)
     bounded = bound_loadings(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
@@ -274,7 +278,8 @@ def _penalised(
 ) -> Solved:
     start = nystrom.complete(seen.basis, state.n_components)
     before = [] if earlier is None else [orthonormal(earlier.w)]
-    near = problem.on(DenseQuadratic(seen.s), start, state.rotations, before, deadline)
+    thorough = replace(problem, tuning=replace(problem.tuning, partitions=_PARTITIONS if seconds > 0.0 else 0))
+    near = thorough.on(DenseQuadratic(seen.s), start, state.rotations, before, deadline)
     found = problem.finished(DenseQuadratic(s), near)
     certificate = problem.certificate(found.w, s @ found.w, found.multiplier)
     stopped = StopReason.CERTIFIED if certificate <= problem.tol else StopReason.STALLED
