@@ -8,6 +8,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 
 from fedspca import FASPCA, ExactSPCA, SparsePCAModel
+from fedspca.reading import count
 from fedspca.report import report_html
 
 WDBC = load_breast_cancer().data
@@ -156,3 +157,19 @@ def test_a_bound_by_products_does_not_contradict_what_dense_pca_was_found_to_cap
     assert "found dense PCA to capture is 60.0%" in model.optimality()
     close = SparsePCAModel.from_estimator(fitted, dense_variance_ratio=[proved, 0.0])
     assert "That is" not in close.optimality()
+
+
+def test_a_number_and_its_noun_agree():
+    assert (count(1, "row"), count(2, "row"), count(0, "row"), count(1200, "row")) == (
+        "1 row",
+        "2 rows",
+        "0 rows",
+        "1,200 rows",
+    )
+    one = SparsePCAModel.from_estimator(ExactSPCA(1, n_nonzero=1).fit(WDBC[:, :1]))
+    assert "1 component of 1 feature," in repr(one)
+    assert "of 569 rows at 1 site" in repr(one)
+    page = report_html(one)
+    for told in ("<b>1</b><span>site</span>", "<b>1</b><span>feature</span>", "<b>1</b><span>non-zero weight</span>"):
+        assert told in page
+    assert "1 of 1 do not" not in page

@@ -203,6 +203,11 @@ def _penalised_in_words(bound: float, objective: float, penalty: float) -> str:
     )
 
 
+def count(number: float, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _pairs_above(values: Array, least: float) -> list[tuple[int, int, float]]:
     """Pairs of different rows, numbered from one, whose value is larger in size than this, the largest first."""
     pairs = [(i, j) for i in range(len(values)) for j in range(i) if abs(values[i, j]) > least]
