@@ -81,8 +81,8 @@ def open_update(
     names = dict(zip(settings.files, site_names(settings.files), strict=True))
     if site is not None and before.site_column is not None:
         raise InvalidData(f"The sites are named by the column {shown(before.site_column)}. Leave out --site.")
-    known = model.facts.get("site_names") or []
-    if site is not None and known and site not in known:
+    known = sorted({*model.facts.get("site_names", ()), *(names[file] for file in old)})  # one may be too small so far
+    if site is not None and site not in known:
         raise InvalidData(
             f"The model has no site {shown(site)}; it has {listed(known, most=20)}. For a new site leave out --site: "
             "each file is then a site with the name of the file."
