@@ -1,11 +1,14 @@
 """What a person is told of a model is true, adds up, and does not hang on the last bits."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 
 from fedspca import FASPCA, ExactSPCA, SparsePCAModel
+from fedspca.reading import count
 from fedspca.report import report_html
 
 WDBC = load_breast_cancer().data
@@ -112,3 +115,61 @@ def test_what_is_told_does_not_hang_on_memory_row_order_or_last_bits(changed):
     ours, theirs = model_of(5, 3), model_of(5, 3, changed)
     assert np.array_equal(ours.components != 0, theirs.components != 0)
     np.testing.assert_allclose(ours.captured_ratios, theirs.captured_ratios, rtol=1e-9)
+
+
+def gap_of(model):
+    """The percentage that a model names as what is proved."""
+    return float(re.search(r"([0-9.]+) %", model.optimality())[1]) / 100
+
+
+@pytest.mark.parametrize("lam", [300.0, 2100.0, 2225.0, [100.0, 300.0]])
+def test_for_a_penalty_the_proof_is_about_the_penalised_objective(lam):
+    """It was once said to be about loadings with as few non-zeros, by 1121 % of an objective near zero."""
+    fitted = ExactSPCA(2, lam=lam, scale=True).fit(WDBC)
+    model = SparsePCAModel.from_estimator(fitted)
+    assert "penalised objective (variance less penalty)" in model.optimality()
+    assert "as few non-zeros" not in model.optimality()
+    captured = np.trace(fitted.components_ @ Z.T @ Z @ fitted.components_.T)
+    expected = (fitted.upper_bound_ + fitted.objective_) / captured
+    assert expected - 1e-9 <= gap_of(model) <= expected + 1e-3
+    assert gap_of(model) < 1.0
+
+
+def test_for_a_penalty_what_is_proved_is_said_to_be():
+    model = SparsePCAModel.from_estimator(ExactSPCA(1, lam=1e5, scale=True).fit(WDBC))
+    assert model.optimality().endswith("no loadings have a better penalised objective (variance less penalty).")
+
+
+def test_for_a_share_kept_the_proof_is_about_loadings_with_as_many_nonzeros():
+    fitted = ExactSPCA(2, variance_kept=0.8, scale=True).fit(WDBC)
+    told = SparsePCAModel.from_estimator(fitted).optimality()
+    assert "with as many non-zeros in all capture more" in told
+    assert told.endswith("Whether fewer would keep the share is not proved.")
+
+
+def test_a_bound_by_products_does_not_contradict_what_dense_pca_was_found_to_capture():
+    fitted = ExactSPCA(2, n_nonzero=5, scale=True, search="products").fit(WDBC)
+    model = SparsePCAModel.from_estimator(fitted, dense_variance_ratio=[0.4, 0.2])
+    proved = fitted.upper_bound_ / np.sum(Z**2)
+    assert proved > 0.6
+    share = float(re.search(r"That is ([0-9.]+) % of the variance", model.optimality())[1]) / 100
+    assert share == pytest.approx(proved, abs=1e-3)
+    assert "found dense PCA to capture is 60.0%" in model.optimality()
+    close = SparsePCAModel.from_estimator(fitted, dense_variance_ratio=[proved, 0.0])
+    assert "That is" not in close.optimality()
+
+
+def test_a_number_and_its_noun_agree():
+    assert (count(1, "row"), count(2, "row"), count(0, "row"), count(1200, "row")) == (
+        "1 row",
+        "2 rows",
+        "0 rows",
+        "1,200 rows",
+    )
+    one = SparsePCAModel.from_estimator(ExactSPCA(1, n_nonzero=1).fit(WDBC[:, :1]))
+    assert "1 component of 1 feature," in repr(one)
+    assert "of 569 rows at 1 site" in repr(one)
+    page = report_html(one)
+    for told in ("<b>1</b><span>site</span>", "<b>1</b><span>feature</span>", "<b>1</b><span>non-zero weight</span>"):
+        assert told in page
+    assert "1 of 1 do not" not in page

@@ -1,7 +1,7 @@
 """What a person reads from a model: the variance captured, how components overlap, and what to be careful about."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from fedspca.metrics import captured_variances
 Array = NDArray[np.float64]
 
 PROVED = 1e-6  # a gap below which loadings are called optimal
+FOUND = 1e-3  # share by which a bound on dense PCA may be above what it was found to capture, unsaid
 DOMINANT = 0.5  # share of the variance above which a warning says that one feature's unit decides the result
 NAMED = 8  # features that a caution names
 OVERLAP = 0.8  # correlation from which two scores carry nearly the same information
@@ -155,13 +156,56 @@ class Readable:
         gap = self.facts.get("optimality_gap")
         if gap is None:
             return None
+        params = self.facts.get("estimator", {}).get("params", {})
+        if params.get("lam") is not None:
+            return _penalised_in_words(self.facts["upper_bound"], self.facts["objective"], self._penalty(params["lam"]))
         if self.facts.get("bound_is_dense"):
+            return self._dense_in_words(gap)
+        if "variance_kept" in params and params.get("n_nonzero") is None:
+            more = "more" if gap <= PROVED else f"more than these by over {_percent(gap)}"
             return (
-                f"No loadings can capture more than dense PCA, which captures at most {_percent(gap)} more than these."
+                f"It is proved that no loadings with as many non-zeros in all capture {more}. Whether fewer "
+                "would keep the share is not proved."
             )
         if gap <= PROVED:
             return "It is proved that no loadings with as few non-zeros are better."
         return f"It is proved that no loadings with as few non-zeros are better by more than {_percent(gap)}."
+
+    def _penalty(self, lam: float | Sequence[float]) -> float:
+        """The weight of the l1 norm times the norms of the loadings."""
+        return float(np.sum(np.asarray(lam) * np.abs(self.components).sum(axis=1)))
+
+    def _dense_in_words(self, gap: float) -> str:
+        """Say how far dense PCA is above, which is more than what its rounds found where it was not asked for all."""
+        told = f"No loadings can capture more than dense PCA, which captures at most {_percent(gap)} more than these."
+        found = sum((self.facts.get("dense_variance_ratio") or [])[: self.n_components])
+        proved = self.captured_ratio * (1.0 + gap)
+        if found == 0.0 or proved <= found * (1.0 + FOUND):
+            return told
+        return (
+            f"{told} That is {_percent(min(proved, 1.0))} of the variance: what is proved. What the rounds found dense "
+            f"PCA to capture is {found:.1%}."
+        )
+
+
+def _penalised_in_words(bound: float, objective: float, penalty: float) -> str:
+    """Say how much better a penalised objective can be at most, as a share of the variance that the loadings capture.
+
+    A share of the objective itself would say nothing where variance and penalty are nearly the same.
+    """
+    captured, more = penalty - objective, bound + objective
+    share = more / captured if captured > 0.0 else 0.0
+    if share <= PROVED:
+        return "It is proved that no loadings have a better penalised objective (variance less penalty)."
+    return (
+        "It is proved that no loadings have a penalised objective (variance less penalty) that is better by more than "
+        f"{_percent(share)} of the variance that these capture."
+    )
+
+
+def count(number: float, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _pairs_above(values: Array, least: float) -> list[tuple[int, int, float]]:

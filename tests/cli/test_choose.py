@@ -35,7 +35,7 @@ def test_auto_at_the_command_line(tmp_path, monkeypatch):
     files = write_sites(tmp_path)
     ran = fedspca("fit", *files, "--components", "auto", "--nonzero", "auto", "--folds", "4", "--no-path", "-o", "m")
     assert ran.code == 0, ran.err
-    assert "1 component(s)" in ran.out
+    assert "1 component of 12 features, from 240 rows of 3 sites." in ran.out
     for wrong, words in (
         (("--components", "many"), "--components must be a whole number or auto"),
         (("--components", "auto", "--solver", "faspca", "--lam", "1"), "auto is for --solver exact"),

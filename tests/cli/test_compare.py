@@ -21,3 +21,13 @@ def test_compare_leaves_components_alone_that_have_nothing_in_common(study):
     assert result["pairs"] == []
     assert (result["alone_in_a"], result["alone_in_b"]) == ([1], [1])
     assert "no match" in fedspca("compare", "a", "b").out
+
+
+def test_a_component_beyond_those_of_the_other_model_is_said_to_be_that(study):
+    fedspca("fit", "north.csv", "-r", "2", "--nonzero", "3", "--no-path", "-o", "a")
+    fedspca("fit", "north.csv", "-r", "1", "--lam", "3", "--no-path", "-o", "b")
+    told = fedspca("compare", "a", "b").out
+    assert "of A: no match (B has no component left)." in told
+    assert "of B: no match (A has no component left)." in fedspca("compare", "b", "a").out
+    assert "Setting nonzero: 3 in A, not set in B." in told
+    assert "None" not in told

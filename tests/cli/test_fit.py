@@ -160,3 +160,9 @@ def test_odd_names_come_out_right_and_harmless(study):
     assert sorted(p.name for p in study.iterdir()) == sorted(
         ["north.csv", "south.parquet", "odd.csv", "m", "m.html", "l.csv", "s.csv"]
     )
+
+
+def test_the_help_says_that_a_path_takes_time_and_how_to_leave_it_out():
+    told = " ".join(fedspca("fit", "--help").out.replace("│", " ").split())
+    assert "several times as long as the fit" in told
+    assert "(--no-path) leaves it out" in told

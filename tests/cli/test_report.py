@@ -18,3 +18,10 @@ def test_from_files_to_report(study):
     assert "is in model.html" in fedspca("report", "model", "--rows", "north.csv").out
     assert "--force" in fedspca("report", "model").err
     assert fedspca("report", "model", "--force").code == 0
+
+
+def test_a_column_for_colours_that_is_not_there_is_named_with_those_that_are(study):
+    fedspca("fit", "north.csv", "--nonzero", "3", "--no-path", "-o", "m")
+    ran = fedspca("report", "m", "--rows", "north.csv", "--class", "nothere")
+    assert ran.code == 2
+    assert "north.csv: there is no column 'nothere'. Its columns are 'f0'," in ran.err

@@ -58,3 +58,15 @@ def test_yes_and_no_are_written_as_such(study, kind):
     assert (table["chosen"].dtype, table["chosen"].sum()) == (bool, 1)
     assert table["nonzero"].tolist() == [2, 3]
     assert table["nonzero"].dtype == np.int64
+
+
+def test_options_that_would_mark_nothing_are_refused(study):
+    fedspca("fit", "north.csv", "--nonzero", "3", "--no-path", "-o", "m")
+    for given, told in (
+        (("--threshold", "5"), "--threshold: this says which rows to mark. Add --anomaly"),
+        (("--level", "2"), "--level: this says which rows to mark. Add --anomaly"),
+        (("--anomaly", "--level", "0.9", "--threshold", "5"), "Give only one of them"),
+        (("--anomaly", "--level", "2"), "--level must be between 0 and 1"),
+    ):
+        ran = fedspca("score", "m", "north.csv", *given)
+        assert (ran.code, told in ran.err) == (2, True), ran.err

@@ -33,3 +33,13 @@ def test_what_is_wrong_ends_in_one_paragraph_and_keeps_the_model(study):
     ran = fedspca("update", "m", "few.csv", "--data", "nowhere")
     assert (ran.code, "Say where with --data" in ran.err) == (2, True)
     assert (study / "m" / "manifest.json").read_bytes() == before
+
+
+def test_a_site_that_the_model_does_not_have_is_refused_with_those_that_it_has(study):
+    assert fedspca("fit", "north.csv", "south.parquet", *FIT, "-o", "m").code == 0
+    frame(make_rows(30, seed=5)).to_csv(study / "more.csv", index=False)
+    ran = fedspca("update", "m", "more.csv", "--site", "nope")
+    assert ran.code == 2
+    assert "The model has no site 'nope'; it has 'north', 'south'. For a new site leave out --site" in ran.err
+    assert fedspca("update", "m", "more.csv", "--site", "north").code == 0
+    assert SparsePCAModel.load(study / "m").n_sites == 2

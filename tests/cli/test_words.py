@@ -27,6 +27,13 @@ def test_sentences_of_the_library_in_the_words_of_the_command_line(said, told):
         (("-r", "99"), "--components", "n_components"),
         (("--nonzero", "0"), "--nonzero", "n_nonzero"),
         (("--max-missing", "7"), "--max-missing", "max_missing"),
+        (("--nonzero", "0"), "--nonzero must be a whole number of at least 1", "array-like"),
+        (("--seed", "-1"), "--seed must be a seed, which is a whole number", "numpy"),
+        (("--proof-seconds", "-1"), "--proof-seconds must be a number of at least 0", "parameter"),
+        (("--folds", "3"), "--folds must be an even number of at least 4", "parameter"),
+        (("--sample", "1", "--nonzero", "2"), "--sample must be a whole number of at least 2", "parameter"),
+        (("--search", "all"), "--search must be 'auto', 'products' or 'thorough'", "parameter"),
+        (("--solver", "fsspca", "--lam", "-1", "--lam1", "1"), "--lam must be a number of at least 0", "lam2"),
     ],
 )
 def test_a_wrong_option_is_named_as_it_was_typed(arguments, option, parameter, tmp_path):

@@ -31,3 +31,12 @@ def test_rounding_widens_the_bound_twice_for_the_loadings_and_for_the_bound():
 
 def test_loadings_that_capture_nothing_have_no_gap():
     assert bound_on(Found(np.eye(4)[:, :2], np.zeros((2, 2))), None, None, 0.0, 0.0) == (0.0, True, 0.0)
+
+
+def test_loadings_that_are_proved_have_no_gap_at_all():
+    assert bound_on(FOUND, None, 5.0 * (1 + 7e-7), 8.0, 0.0, proved=True) == (5.0, False, 0.0)
+
+
+def test_an_objective_of_nothing_has_a_gap_all_the_same():
+    lam = np.array([3.0, 2.0])  # the penalty takes what the loadings capture
+    assert bound_on(FOUND, lam, 1.0, 8.0, 0.0) == (1.0, False, pytest.approx(0.2))

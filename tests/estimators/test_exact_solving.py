@@ -1,8 +1,14 @@
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 
 from fedspca import ExactSPCA
+from fedspca.estimators.exact_solving import stopped_early
+from fedspca.solvers.exact import whole
 from fedspca.solvers.stopping import StopReason
+
+WDBC = load_breast_cancer().data
 
 
 def spiked_in_single(*, mean=0.0, n=20_000, d=220):
@@ -46,3 +52,47 @@ def test_few_rows_in_single_precision_are_multiplied_in_double():
     rows = spiked_in_single(n=500)
     one, two = (ExactSPCA(2, n_nonzero=8, precision=word).fit(rows) for word in ("auto", "float64"))
     assert np.array_equal(one.components_, two.components_)
+
+
+def test_numbers_of_nonzeros_may_be_an_array():
+    listed, array = (ExactSPCA(2, n_nonzero=k, scale=True).fit(WDBC) for k in ([3, 4], np.array([3, 4])))
+    assert np.array_equal(listed.components_, array.components_)
+    assert np.count_nonzero(array.components_, axis=1).tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(("r", "k"), [(1, 6), (2, 2), (2, 3)])
+def test_the_gap_is_nothing_where_nothing_is_better(r, k):
+    model = ExactSPCA(r, n_nonzero=k, scale=True, proof_seconds=5.0).fit(WDBC)
+    assert model.stop_reason_ is StopReason.PROVED
+    assert model.optimality_gap_ == 0.0
+    assert model.upper_bound_ == -model.objective_
+
+
+def test_a_proof_takes_no_longer_than_the_fit_may(monkeypatch):
+    given = []
+    true = whole.bound_loadings
+
+    def spied(*args, seconds, **settings):
+        given.append(seconds)
+        return true(*args, seconds=0.0, **settings)
+
+    monkeypatch.setattr(whole, "bound_loadings", spied)
+    ExactSPCA(2, n_nonzero=3, scale=True, max_seconds=100.0, proof_seconds=1000.0).fit(WDBC)
+    ExactSPCA(2, n_nonzero=3, scale=True, max_seconds=1000.0, proof_seconds=3.0).fit(WDBC)
+    assert 0.0 <= given[0] < 100.0
+    assert given[1] == 3.0
+
+
+def test_out_of_time_with_a_certificate_that_holds_is_told_as_that():
+    with pytest.warns(ConvergenceWarning, match="The certificate holds") as told:
+        ExactSPCA(2, lam=300.0, scale=True, max_seconds=1e-9).fit(WDBC)
+    assert "Allow more time (max_seconds)." in str(told[0].message)
+    assert "tol" not in str(told[0].message)
+
+
+def test_what_helps_is_what_would_help():
+    told = stopped_early(StopReason.MAX_ROUNDS, 30, 0.01, 1e-6)
+    assert told.startswith("stopped after 30 rounds with a certificate of 1.0e-02 (tol=1e-06): ")
+    assert told.endswith("Allow more rounds (max_rounds).")
+    assert "larger tol" in stopped_early(StopReason.STALLED, 1, 0.01, 1e-6)
+    assert "after 1 round:" in stopped_early(StopReason.MAX_SECONDS, 1, None, 1e-6)

@@ -1,11 +1,14 @@
 """How many components and how sparse: planted numbers are found, chance is called chance, and it is said in words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import GridSearchCV
 
 from fedspca import ExactSPCA, Selection
+from fedspca.solvers.folds.crossval import Curve
 
 
 def planted(strengths=(6.0, 4.0), n=300, d=40, k=6, seed=0):
@@ -35,7 +38,7 @@ def test_planted_components_and_features_are_found(fitted):
 def test_it_is_said_in_words_and_as_a_table(fitted):
     words = " ".join(fitted.selection_.in_words())
     assert "Components: 2" in words
-    assert "All three agree." in words
+    assert "All three that decide agree (Marchenko–Pastur, parallel analysis, cross-validation)." in words
     assert "within one standard error" in words
     frame = fitted.selection_.to_frame()
     assert frame[frame.question == "components"].chosen.sum() == 1
@@ -103,3 +106,33 @@ def test_a_path_and_a_covariance_need_numbers():
         ExactSPCA("auto").path(planted(n=60), n_nonzero=[2, 3])
     with pytest.raises(RuntimeError, match="Folds need rows"):
         ExactSPCA("auto").fit_covariance(np.eye(4))
+
+
+def test_every_number_of_few_features_is_within_reach_and_the_words_say_what_was_tried():
+    """Of wine's 13 features no more than 4 were tried, and 4 was called the best."""
+    found = ExactSPCA(2, n_nonzero="auto", scale=True, folds=10).fit(load_wine().data).selection_
+    curve = found.by_nonzeros
+    assert curve.grid[-1] == found.n_features == 13
+    words = " ".join(found.in_words())
+    assert f"Tried: {', '.join(map(str, curve.grid))}." in words
+    assert "may predict better" not in words
+    assert found.nonzeros["stability"] <= 6  # of more than half, any rows select most
+
+
+def test_the_best_of_what_was_tried_is_said_to_be_at_its_end():
+    found = ExactSPCA(1, n_nonzero="auto", scale=True, folds=4).fit(planted(n=150)).selection_
+    wide = replace(found, n_features=80)
+    last = Curve((2, 3, 4), np.array([[0.1, 0.2, 0.9], [0.1, 0.3, 0.9]]))
+    told = " ".join(replace(wide, by_nonzeros=last, n_nonzero=4, recurrence=np.ones(3)).in_words())
+    assert "Tried: 2, 3, 4. The best is the largest of them: more features may predict better." in told
+    told = " ".join(replace(wide, by_nonzeros=last, n_nonzero=4, recurrence=np.ones(3), n_features=4).in_words())
+    assert "The best is all features" in told
+    assert "more than half of the 4 features" in told
+    assert "again, on average" not in told
+
+
+def test_a_number_by_stability_is_not_said_to_be_the_fewest_that_predict():
+    found = ExactSPCA(1, n_nonzero="auto", scale=True, folds=4).fit(planted(n=150)).selection_
+    other = next(k for k in found.by_nonzeros.grid if k != found.by_nonzeros.choice)
+    told = " ".join(replace(found, n_nonzero=other).in_words())
+    assert f"Features a component: {other}, by stability. By cross-validation: {found.by_nonzeros.choice}," in told

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,12 @@ class TestPath:
             path.choose("share", share=0.99)
         with pytest.raises(ValueError, match="knee"):
             path.choose("luck")
+
+    def test_without_matplotlib_the_extra_is_named(self, wdbc, monkeypatch):
+        path = ExactSPCA(1, scale=True).path(wdbc[:, :10], n_nonzero=[2, 4])
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'fedspca\[reproduce\]'"):
+            path.plot()
 
     def test_grids_that_do_not_fit_are_named(self, rows):
         with pytest.raises(ValueError, match="either 'lam' or 'n_nonzero'"):

@@ -3,6 +3,7 @@ import pytest
 from fedspca.fit.inputs import open_inputs, site_names
 from fedspca.fit.settings import FitSettings
 from fedspca.site.errors import InvalidData
+from helpers.study_files import frame, make_rows
 
 
 def test_names_of_sites_tell_files_apart():
@@ -25,3 +26,14 @@ def test_a_mistake_that_files_share_is_told_once(tmp_path):
     told = open_inputs(FitSettings(files=tuple(files), exclude=("sex", "town"))).told
     read = "read with semicolons between values (--separator) and decimal commas (--decimal)"
     assert told == (f"a.csv, b.csv, c.csv: {read}",)
+
+
+def test_a_rename_that_renames_nothing_is_said(tmp_path):
+    rows = frame(make_rows())
+    rows.to_csv(tmp_path / "a.csv", index=False)
+    rows.rename(columns={"f1": "F1"}).to_csv(tmp_path / "b.csv", index=False)
+    files = (str(tmp_path / "a.csv"), str(tmp_path / "b.csv"))
+    told = open_inputs(FitSettings(files=files, rename={"f1": ("F1",)})).told
+    assert not any("--rename" in each for each in told)
+    told = open_inputs(FitSettings(files=files, rename={"f1": ("F1", "g1"), "a": ("b",)})).told
+    assert any(each.startswith("--rename f1=g1, a=b: no file has a feature") for each in told)

@@ -118,3 +118,14 @@ def test_the_papers_methods_begin_at_the_old_loadings(files):
     model = fit_update(open_update(before, [str(files / "west.csv")], folder=files))
     assert model.facts["objective"] <= fresh.facts["objective"] * (1 - 1e-6) + 1e-6
     assert len(model.facts["history"]) <= len(fresh.facts["history"])
+
+
+def test_rows_are_added_to_a_site_that_was_too_small_so_far_and_to_no_other(files):
+    for name, rows in (("tiny", slice(0, 3)), ("more", slice(3, 30))):
+        pd.read_csv(files / "west.csv")[rows].to_csv(files / f"{name}.csv", index=False)
+    before = fitted(files, "north", "south", "tiny", leave_out_small=True)
+    assert "tiny" not in before.facts["site_names"]
+    found = open_update(before, [str(files / "more.csv")], folder=files, site="tiny")
+    assert found.inputs.profiles["tiny"].n_rows == 30
+    with pytest.raises(InvalidData, match="no site 'more'; it has 'north', 'south', 'tiny'"):
+        open_update(before, [str(files / "more.csv")], folder=files, site="more")

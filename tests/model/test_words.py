@@ -38,7 +38,7 @@ def test_what_half_samples_say_is_told_in_words(oblique):
     empty = {"features": features[3:], "threshold": 0.9, "false_selections": 0.125, "stand_ins": []}
     model = replace(oblique, facts={"certainty": {"components": [about, empty, empty]}})
     first = [
-        "2 feature(s) are stable: at least 90% of the half samples select them.",
+        "2 features are stable: at least 90% of the half samples select them.",
         "At most 0.12 of these would be expected by chance alone.",
     ]
     assert certainty_in_words(model, 0) == [

@@ -17,9 +17,9 @@ def model():
 
 def test_the_scree_goes_beyond_the_model_and_adds_up(model):
     drawn = chart_svg(model.plot_scree())
-    for told in ("3 component(s), dense PCA: 90.0%", f"2 component(s), sparse: {model.captured_ratio:.1%}"):
+    for told in ("3 components, dense PCA: 90.0%", f"2 components, sparse: {model.captured_ratio:.1%}"):
         assert told in drawn
-    assert "3 component(s), sparse" not in drawn
+    assert "3 components, sparse" not in drawn
 
 
 def test_the_path_has_its_points_the_model_and_dense_pca(model):

@@ -61,7 +61,7 @@ def test_a_bare_model_has_a_report(estimator, tmp_path):
     fitted = estimator.fit(frame(make_rows()), sites=np.arange(90) % 3)
     page = checked(report_html(SparsePCAModel.from_estimator(fitted)))
     assert "Component 1" in page
-    assert "do not let their own figures be shown" in page
+    assert "Sites whose policies keep their own figures to themselves: " in page
     write_report(SparsePCAModel.from_estimator(fitted), tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == page
 

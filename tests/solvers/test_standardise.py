@@ -58,3 +58,10 @@ def test_infinity_is_refused_even_where_values_may_be_missing(holed):
     holed[7, 2] = -np.inf
     with pytest.raises(InvalidData, match=r"'x2'.*infinity.*row 7"):
         Site("a", holed, allow_missing=True)
+
+
+def test_values_whose_squares_vanish_are_not_called_constant(rows):
+    with pytest.raises(InvalidData, match=r"so small that their squares are zero.*'x0' is .*Change the units"):
+        standardise(thirds((rows + 1.0) * 1e-300), scale=True, max_missing=0.0)
+    with pytest.raises(InvalidData, match="constant over all sites"):
+        standardise(thirds(np.full_like(rows, 7.0)), scale=True, max_missing=0.0)

@@ -46,12 +46,22 @@ def compare(
     if result["pairs"]:
         print_table(rows)
         out.print("A cosine of 1 means the same loading up to its sign; shared counts features with a weight in both.")
-    for side in ("a", "b"):
+    for side, other in (("a", "b"), ("b", "a")):
         if alone := result[f"alone_in_{side}"]:
             named = f"Component{'s' if len(alone) > 1 else ''} {', '.join(map(str, alone))} of {side.upper()}"
-            out.print(f"{named}: no match (every cosine left is below {LEAST}).", soft_wrap=True)
+            why = (
+                f"every cosine left is below {LEAST}"
+                if result[f"alone_in_{other}"]
+                else f"{other.upper()} has no component left"
+            )
+            out.print(f"{named}: no match ({why}).", soft_wrap=True)
     for name, (a, b) in result["settings"].items():
-        out.print(f"Setting {name}: {a} in A, {b} in B.", soft_wrap=True)
+        out.print(f"Setting {name}: {_set(a)} in A, {_set(b)} in B.", soft_wrap=True)
+
+
+def _set(value: Any) -> str:
+    """Return the value of a setting in words."""
+    return "not set" if value is None else visible(str(value))
 
 
 def compared(a: "SparsePCAModel", b: "SparsePCAModel") -> dict[str, Any]:

@@ -67,7 +67,9 @@ def row_blocks_for(
     if others:
         notes().print(f"Note: not used, since the model does not know them: {listed(others)}.", soft_wrap=True)
     if id is not None and id not in {column.name for column in table.columns}:
-        raise ValueError(f"{path}: there is no column {id!r} to name rows by.")
+        raise ValueError(
+            f"{path}: there is no column {id!r}. Its columns are {listed(column.name for column in table.columns)}."
+        )
     n_rows = 0
     numbers = [name for name in covariates if kinds[name].measured]
     texts = [name for name in covariates if name not in numbers]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fedspca.model.model import Array, SparsePCAModel
 
 LISTED = 10  # of the most anomalous rows
+LEVEL = 0.99  # share of ordinary rows that are not to be marked
 BLAMED = 3  # features that are named for each
 
 
@@ -23,9 +24,15 @@ def score(
     model: Model,
     rows: Annotated[Path, typer.Argument(help="The file with rows.", metavar="FILE")],
     anomaly: Annotated[bool, typer.Option("--anomaly", help="Mark rows that do not fit the others.")] = False,
-    level: Annotated[float, typer.Option("--level", help="Share of ordinary rows that are not to be marked.")] = 0.99,
+    level: Annotated[
+        float | None,
+        typer.Option(
+            "--level", help="With --anomaly: share of ordinary rows that are not to be marked. \\[default: 0.99]"
+        ),
+    ] = None,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Mark rows by their error instead: those above this number.")
+        float | None,
+        typer.Option("--threshold", help="With --anomaly: mark rows by their error instead, those above this number."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -56,8 +63,9 @@ def score(
     from fedspca.cli.write import check_output
     from fedspca.model import SparsePCAModel
 
+    _check_marks(threshold, level, anomaly=anomaly)
     loaded = SparsePCAModel.load(model)
-    marks = _marks(loaded, threshold, level) if anomaly else None
+    marks = _marks(loaded, threshold, LEVEL if level is None else level) if anomaly else None
     if output is not None:
         check_output(output, force=force)
     blocks = row_blocks_for(loaded, rows, id, TextOptions(encoding, separator, decimal), site_rows)
@@ -86,6 +94,15 @@ class _Marks(NamedTuple):
     @property
     def columns(self) -> list[str]:
         return ["error", "anomaly"] if self.by_error else ["error", "t2", "q", "anomaly"]
+
+
+def _check_marks(threshold: float | None, level: float | None, *, anomaly: bool) -> None:
+    """Refuse options that would do nothing."""
+    given = [name for name, value in (("--threshold", threshold), ("--level", level)) if value is not None]
+    if given and not anomaly:
+        raise ValueError(f"{' and '.join(given)}: this says which rows to mark. Add --anomaly to mark any.")
+    if len(given) > 1:
+        raise ValueError("--level is for T² + Q, and --threshold is for the error of a row. Give only one of them.")
 
 
 def _marks(model: "SparsePCAModel", threshold: float | None, level: float) -> _Marks:

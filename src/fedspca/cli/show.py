@@ -80,11 +80,12 @@ def by_size(weights: "Array") -> list[int]:
 def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] = ()) -> None:
     """Print each component as a table of its features, the largest weight first; cautions told before are left out."""
     from fedspca.model.words import certainty_in_words
+    from fedspca.reading import count
 
     out = console()
     out.print(
-        f"{model.n_components} component(s) of {len(model.feature_names):,} features, from {model.n_samples:,} rows of "
-        f"{model.n_sites} site(s).",
+        f"{count(model.n_components, 'component')} of {count(len(model.feature_names), 'feature')}, from "
+        f"{count(model.n_samples, 'row')} of {count(model.n_sites, 'site')}.",
         soft_wrap=True,
     )
     _print_captured(model)
@@ -98,7 +99,7 @@ def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] 
     for number, (weights, share) in enumerate(zip(model.components, model.captured_shares, strict=True), 1):
         order = by_size(weights)
         adds = "captures" if number == 1 else "adds"
-        out.print(f"\nComponent {number} {adds} {share:.1%} of the variance with {len(order)} feature(s)")
+        out.print(f"\nComponent {number} {adds} {share:.1%} of the variance with {count(len(order), 'feature')}")
         sure = _sureness(model, number - 1)
         heads = (("selected", "right"), ("90 % interval", "left")) if sure else ()
         rows = table(("feature", "left"), ("weight", "right"), *heads, ("", "left"))

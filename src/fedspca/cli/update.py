@@ -16,7 +16,8 @@ def update(
     files: Annotated[list[str], typer.Argument(help="Files with new rows, or with a new site.", metavar="FILES...")],
     data: Annotated[Path, typer.Option("--data", help="The folder with the model's own files.")] = Path(),
     site: Annotated[
-        str | None, typer.Option("--site", help="The site that the new rows belong to; else each file is a new site.")
+        str | None,
+        typer.Option("--site", help="The site of the model that the new rows belong to; else each file is a new site."),
     ] = None,
     min_rows: Annotated[
         int | None, typer.Option("--min-rows", help="The fewest rows that a site may add; else as in the fit.", min=1)

@@ -1,35 +1,10 @@
 """What the library says of its parameters, in the words of the command line."""
 
 import re
+from functools import cache
 from types import TracebackType
 
-OPTIONS = {
-    "n_components": "--components",
-    "n_nonzero": "--nonzero",
-    "variance_kept": "--variance-kept",
-    "lam": "--lam",
-    "lam1": "--lam1",
-    "lam2": "--lam",
-    "rho": "--rho",
-    "mu": "--mu",
-    "block_sizes": "--block-sizes",
-    "deflation": "--deflation",
-    "finish": "--finish",
-    "init": "--init",
-    "line_search": "--line-search",
-    "direction": "--direction",
-    "retraction": "--retraction",
-    "local_steps": "--local-steps",
-    "local_tol": "--local-tol",
-    "local_start": "--local-start",
-    "scale": "--scale",
-    "max_missing": "--max-missing",
-    "tol": "--tol",
-    "max_rounds": "--max-rounds",
-    "random_state": "--seed",
-}
 LIBRARY = ("fedspca.estimators", "fedspca.solvers", "fedspca.model", "sklearn.")
-_PARAMETER = re.compile(rf"[Tt]he '({'|'.join(OPTIONS)})' parameter of \w+")
 # Parameter names that are not ordinary English words. In quotes, they may be the name of a column.
 _NAME = re.compile(
     r"(?<!['\w-])(n_components|n_nonzero|variance_kept|max_missing|max_rounds|random_state|block_sizes)(?!['\w])"
@@ -37,10 +12,20 @@ _NAME = re.compile(
 _SOLVER = re.compile(r"\bExactSPCA\b")
 
 
+@cache
+def options() -> dict[str, str]:
+    """Return the option of each parameter of a solver."""
+    from fedspca.fit.solvers import SOLVERS, as_option  # numpy and the like, only once something went wrong
+
+    named = {theirs: as_option(ours) for solver in SOLVERS.values() for ours, theirs in solver.names.items()}
+    return {**named, "n_components": "--components", "random_state": "--seed"}
+
+
 def in_options(text: str) -> str:
     """Return a sentence of the library with the options that a person typed in the place of Python's parameters."""
-    text = _PARAMETER.sub(lambda found: OPTIONS[found[1]], text)
-    text = _NAME.sub(lambda found: OPTIONS[found[1]], text)
+    parameter = rf"[Tt]he '({'|'.join(options())})' parameter of \w+"
+    text = re.sub(parameter, lambda found: options()[found[1]], text)
+    text = _NAME.sub(lambda found: options()[found[1]], text)
     return _SOLVER.sub("--solver exact", text)
 
 

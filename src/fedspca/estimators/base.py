@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import make_constraint
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from fedspca.estimators.parameters import refusal
 from fedspca.estimators.rows import RowsBeside, encoded, score_rows, transformed_rows
 from fedspca.federation import Federation, LocalFederation
 from fedspca.federation.base import preparation_of
@@ -64,7 +65,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         for name, constraints in _constraints(type(self)).items():
             value = getattr(self, name)
             if not any(constraint.is_satisfied_by(value) for constraint in constraints):
-                super()._validate_params()  # which says what is wrong
+                raise refusal(type(self).__name__, name, self._parameter_constraints[name], value)
 
     @abstractmethod
     def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:

@@ -105,9 +105,9 @@ class ExactSPCA(ExactSolving):
     max_rounds : int, default=30
         The most rounds, not counting those for centring and scaling.
     max_seconds : float, optional
-        Time limit. After it, no new round and no new step of a search begins, once there are loadings. The fit then
-        returns the best loadings so far, and ``stop_reason_`` is ``MAX_SECONDS``. The result then depends on the
-        speed of the machine.
+        Time limit. After it, no new round and no new step of a search begins, once there are loadings, and a proof
+        ends. The fit then returns the best loadings so far, and ``stop_reason_`` is ``MAX_SECONDS`` if the search was
+        not over. The result then depends on the speed of the machine.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the first directions and of the rotations.
     callbacks : list of callables, optional
@@ -118,8 +118,9 @@ class ExactSPCA(ExactSolving):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Sparse loadings, by decreasing variance; the weight of largest magnitude of each is positive. They are
-        orthonormal, with exact zeros, unless ``orthogonal=False``.
+        Sparse loadings, by decreasing variance, or in the order of ``n_nonzero`` or ``lam`` if that is a list. The
+        weight of largest magnitude of each is positive. They are orthonormal, with exact zeros, unless
+        ``orthogonal=False``.
     certificate_ : float or None
         For ``lam``, the first-order residual of the *pooled* problem at the components, from exact products.
     upper_bound_ : float
@@ -128,7 +129,7 @@ class ExactSPCA(ExactSolving):
         upper bound on the variance that dense PCA captures.
     optimality_gap_ : float
         How much better other loadings can be at most, relative to these: 0.003 is .3 %. 0 where they are proved
-        optimal.
+        optimal; a proof ends within a millionth.
     bound_is_dense_ : bool
         Whether the bound is that of dense PCA, which ignores the sparsity constraint.
     variance_kept_ : float

@@ -188,7 +188,8 @@ class ExactSolving(FederatedSparsePCA):
         self.certificate_ = None if self.lam is None else solved.certificate
         self.variance_kept_ = -penalised_objective(found.w, found.captured, None) / solved.dense
         rounding = ROUNDING * math.sqrt(self.n_components) * moments.total
-        self._set_bound(found, solved.bound, solved.dense * (1.0 + 1e-9), rounding)
+        proved = solved.stopped is StopReason.PROVED
+        self._set_bound(found, solved.bound, solved.dense * (1.0 + 1e-9), rounding, proved=proved)
         self._conclude(state)
         return found, state
 
@@ -211,9 +212,11 @@ class ExactSolving(FederatedSparsePCA):
         """Whether answers were in single precision."""
         return self._working == "float32"
 
-    def _set_bound(self, found: Found, bound: float | None, dense: float, rounding: float) -> None:
+    def _set_bound(
+        self, found: Found, bound: float | None, dense: float, rounding: float, *, proved: bool = False
+    ) -> None:
         """Set the upper bound and the gap; see :func:`~fedspca.estimators.exact_bound.bound_on`."""
-        told = bound_on(found, self._penalty(), bound, dense, rounding if self._rounded else 0.0)
+        told = bound_on(found, self._penalty(), bound, dense, rounding if self._rounded else 0.0, proved=proved)
         self.upper_bound_, self.bound_is_dense_, self.optimality_gap_ = told
 
     def _begin(self, moments: Moments, problem: Problem, rng: np.random.Generator, *, asks: bool = True) -> loop.State:
@@ -232,7 +235,8 @@ class ExactSolving(FederatedSparsePCA):
     def _ordered(self, w: Array, product: Array) -> Found:
         """Fix the signs of the loadings, and sort them by decreasing variance unless each has its own setting."""
         captured = w.T @ product
-        own = not np.isscalar(self.lam if self.lam is not None else self.n_nonzero or 0)
+        setting: Any = self.lam if self.lam is not None else self.n_nonzero
+        own = np.ndim(setting) > 0
         order, signs = canonical_order(w, np.diag(captured), reorder=not own)
         return Found(w[:, order] * signs + 0.0, captured[order[:, None], order] * (signs[:, None] * signs))
 
@@ -277,17 +281,28 @@ class ExactSolving(FederatedSparsePCA):
         self.stop_reason_ = state.stopped or StopReason.MAX_ROUNDS
         if self.stop_reason_.success or self.stop_reason_ is StopReason.CALLBACK:
             return
-        reached = (
-            "" if self.certificate_ is None else f" with a certificate of {self.certificate_:.1e} (tol={self.tol:g})"
-        )
-        warn_caller(
-            f"ExactSPCA stopped after {state.round} rounds{reached}: {self.stop_reason_.value}. "
-            "Try more rounds (max_rounds), more time (max_seconds), a larger tol, or precision='float64'.",
-            ConvergenceWarning,
-        )
+        told = stopped_early(self.stop_reason_, state.round, self.certificate_, self.tol)
+        warn_caller(f"ExactSPCA {told}", ConvergenceWarning)
 
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
         return penalised_objective(w, captured, self._penalty())
+
+
+def stopped_early(reason: StopReason, rounds: int, certificate: float | None, tol: float) -> str:
+    """Say why a fit stopped before its search was over, and what helps against that reason."""
+    certified = certificate is not None and certificate <= tol
+    helps = {
+        StopReason.MAX_SECONDS: "Allow more time (max_seconds).",
+        StopReason.MAX_ROUNDS: "Allow more rounds (max_rounds).",
+    }.get(reason, "Try a larger tol, or precision='float64'.")
+    after = f"stopped after {rounds} round{'' if rounds == 1 else 's'}"
+    if certified:
+        return (
+            f"{after}: {reason.value}. The certificate holds ({certificate:.1e}), so that no small change of the "
+            f"loadings helps. The search for other loadings was cut short. {helps}"
+        )
+    reached = "" if certificate is None else f" with a certificate of {certificate:.1e} (tol={tol:g})"
+    return f"{after}{reached}: {reason.value}. {helps}"
 
 
 def _listed(value: Any) -> Any:

@@ -62,6 +62,8 @@ class Selection:
         Cross-validated scores of dense PCA by the number of components, and of sparse ones by their non-zeros.
     recurrence : ndarray
         For each number of non-zeros, the mean selection frequency of the features selected.
+    n_features : int or None
+        How many features vary, of which each number of non-zeros is a part.
     """
 
     n_components: int
@@ -74,6 +76,7 @@ class Selection:
     by_components: Curve
     by_nonzeros: Curve | None
     recurrence: Array
+    n_features: int | None = None
 
     def in_words(self) -> list[str]:
         """Return the recommendation, and how sure it is, in sentences."""
@@ -83,20 +86,35 @@ class Selection:
             return [f"No component stands out of chance ({named}). {self._agreement()}", *private]
         sentences = [f"Components: {self.n_components} ({named}). {self._agreement()}", *private]
         if self.by_nonzeros is not None and self.n_nonzero is not None:
-            grid, best = self.by_nonzeros.grid, self.by_nonzeros.best
-            again = float(self.recurrence[grid.index(self.n_nonzero)]) if self.n_nonzero in grid else np.nan
-            sentences.append(
-                f"Features a component: {self.n_nonzero}, the fewest that predict rows left out as well as the best "
-                f"({best}) does, within one standard error. By stability: {self.nonzeros[STABILITY]}."
-            )
-            if np.isfinite(again):
-                verdict = (
-                    "they are the same on other rows" if again >= RECUR else "other rows would give other features"
-                )
-                sentences.append(
-                    f"A half of the rows selects {again:.0%} of these features again, on average: {verdict}."
-                )
+            sentences += self._sparsity_in_words(self.by_nonzeros, self.n_nonzero)
         return sentences
+
+    def _sparsity_in_words(self, curve: Curve, chosen: int) -> list[str]:
+        """Say what decided on the number of non-zeros, of which numbers, and whether other rows select the same."""
+        grid, best = curve.grid, curve.best
+        score = f"the fewest that predict rows left out as well as the best ({best}) does, within one standard error"
+        by = score if chosen == curve.choice else f"by stability. By cross-validation: {curve.choice}, {score}"
+        stable = f" By stability: {self.nonzeros[STABILITY]}." if chosen == curve.choice else ""
+        told = [f"Features a component: {chosen}, {by}.{stable}", self._tried_in_words(grid, best)]
+        if chosen not in grid:
+            return told
+        again = float(self.recurrence[grid.index(chosen)])
+        if _by_chance(chosen, self.n_features):
+            return [*told, f"That is more than half of the {self.n_features} features: any rows select most of them."]
+        verdict = "they are the same on other rows" if again >= RECUR else "other rows would give other features"
+        return [*told, f"A half of the rows selects {again:.0%} of these features again, on average: {verdict}."]
+
+    def _tried_in_words(self, grid: Sequence[int], best: int) -> str:
+        """Say which numbers were compared, and whether the best is at their end and not that of the features."""
+        told = f"Tried: {', '.join(map(str, grid))}."
+        if best == self.n_features == self.n_nonzero:
+            return (
+                f"{told} The best is all features: sparser loadings predict rows left out less well. For loadings that "
+                "name few features, take the number by stability."
+            )
+        if best == grid[-1]:
+            return f"{told} The best is the largest of them: more features may predict better."
+        return told
 
     @property
     def private(self) -> bool:
@@ -106,12 +124,15 @@ class Selection:
     def _agreement(self) -> str:
         """Say in words how many methods agree with the number of components."""
         said = _decisive(self.components)
-        agree = said.count(self.n_components)
-        if agree == 0:
+        agree = [name for name, count in said.items() if count == self.n_components]
+        if not agree:
             return "It is not what the methods say; it was given."
-        if agree == len(said):
-            return "All three agree." if agree == 3 else "Both agree."
-        return "Two of the three agree." if agree == 2 else "They do not agree: be careful."
+        if len(agree) == len(said) == 2:
+            return "Both agree."
+        if len(agree) > 1:
+            how_many = "All three" if len(agree) == len(said) else "Two of the three"
+            return f"{how_many} that decide agree ({', '.join(agree)})."
+        return "They do not agree: be careful."
 
     def to_plain(self) -> dict[str, Any]:
         """Return all of it as plain JSON."""
@@ -238,14 +259,14 @@ def _recommended(components: Mapping[str, int], curve: Curve) -> int:
     Where few features are strongly correlated, what is left beside the components is not white noise. The tests of
     eigenvalues then count nearly every direction, and rows left out are predicted worse than by none.
     """
-    said = sorted(_decisive(components))
+    said = sorted(_decisive(components).values())
     median = said[(len(said) - 1) // 2]
     return median if median <= curve.best else curve.choice
 
 
-def _decisive(components: Mapping[str, int]) -> list[int]:
+def _decisive(components: Mapping[str, int]) -> dict[str, int]:
     """Return the numbers by the methods that decide."""
-    return [components[name] for name in DECIDE if name in components]
+    return {name: components[name] for name in DECIDE if name in components}
 
 
 def _with_sparsity(found: Selection, sums: FoldSums, parts: list[Any], *, orthogonal: bool) -> Selection:
@@ -254,9 +275,17 @@ def _with_sparsity(found: Selection, sums: FoldSums, parts: list[Any], *, orthog
     with threadpool_limits(1):  # as above
         curve = sparsity_curve(parts, grid, found.n_components, orthogonal=orthogonal)
         recurrence = _recurrence(sums, grid, found.n_components, orthogonal=orthogonal)
-    enough = [k for k, again in zip(grid, recurrence, strict=True) if again >= RECUR]
+    d = len(sums.features)
+    enough = [k for k, again in zip(grid, recurrence, strict=True) if again >= RECUR and not _by_chance(k, d)]
     nonzeros = {CROSS_VALIDATION: curve.choice, STABILITY: max(enough, default=grid[0])}
-    return replace(found, n_nonzero=curve.choice, nonzeros=nonzeros, by_nonzeros=curve, recurrence=recurrence)
+    return replace(
+        found, n_nonzero=curve.choice, nonzeros=nonzeros, by_nonzeros=curve, recurrence=recurrence, n_features=d
+    )
+
+
+def _by_chance(k: int, n_features: int | None) -> bool:
+    """Whether so many features are selected again by any rows, since they are more than half of all."""
+    return n_features is not None and 2 * k > n_features
 
 
 def _recurrence(sums: FoldSums, grid: Sequence[int], r: int, *, orthogonal: bool) -> Array:

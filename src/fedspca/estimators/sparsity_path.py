@@ -117,7 +117,7 @@ class SparsityPath(Sequence[PathModel]):
         raise ValueError(f"The rule must be 'knee', 'bic' or 'share'. Got {rule!r} instead.")
 
     def plot(self, ax: Any = None, *, chosen: PathModel | None = None) -> Any:
-        """Draw explained variance against non-zeros; needs matplotlib.
+        """Draw explained variance against non-zeros; needs matplotlib (the extra ``reproduce``).
 
         Parameters
         ----------
@@ -132,8 +132,13 @@ class SparsityPath(Sequence[PathModel]):
             What was drawn on.
         """
         if ax is None:
-            from matplotlib import pyplot as plt
-
+            try:
+                from matplotlib import pyplot as plt
+            except ModuleNotFoundError:
+                raise ModuleNotFoundError(
+                    "The chart of a path needs matplotlib. Install it with: pip install 'fedspca[reproduce]'. Without "
+                    "it, to_dict() has the figures."
+                ) from None
             _, ax = plt.subplots()
         order = sorted(self.models, key=lambda model: model.n_nonzeros)
         counts, ratios = [m.n_nonzeros for m in order], [m.explained_variance_ratio for m in order]

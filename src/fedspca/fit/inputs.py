@@ -165,12 +165,28 @@ def open_inputs(settings: FitSettings, owners: Mapping[str, str] | None = None) 
         raise InvalidData(f"More than one file holds rows of the site {twice[0]!r}. Put each site into one file.")
     sites, small = _large_enough(sites, settings)
     read = [(Path(file).name, how) for file in settings.files for how in how_read(file, settings.text_options())]
-    told += told_once(read)
+    told += [*told_once(read), *_idle_renames(settings, chosen)]
     first = next(iter(schemas.values()))
     kinds = dict(zip(first.names, first.dtypes, strict=True))
     levels = levels_in(settings, sites)
     told += [*small, *_told_of_levels(settings, levels)]
     return Inputs(names, tuple(sites), tuple(told), Schema(names, tuple(kinds[name] for name in names)), levels)
+
+
+def _idle_renames(settings: FitSettings, chosen: Mapping[str, Sequence[Feature]]) -> list[str]:
+    """Say which other names no file has for a feature: perhaps the two names of --rename were swapped."""
+    columns = settings.columns()
+    used = {feature.column for features in chosen.values() for feature in features}
+    idle = [
+        f"{name}={other}"
+        for name, others in settings.rename.items()
+        for other in others
+        if other not in used and not {name, other} & {*columns.exclude, *columns.beside}
+    ]
+    if not idle:
+        return []
+    told = "no file has a feature with the name after the =, so that nothing was renamed. The name to use stands first"
+    return [f"--rename {listed(idle, quote=False)}: {told}"]
 
 
 def put_together(sites: Sequence[SiteRows]) -> list[SiteRows]:

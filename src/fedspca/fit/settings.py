@@ -166,7 +166,10 @@ class SolverSettings:
         "fit", "Also compute the variance between the sites' means, before and after adjusting, for the report.", True
     )
     path: bool = setting(
-        "fit", "Also fit a path of sparsities, for a chart in the report (exact; up to a dozen rounds more).", True
+        "fit",
+        "Also fit a path of sparsities, for a chart in the report (exact; up to a dozen rounds more). A path can take "
+        "several times as long as the fit; false (--no-path) leaves it out.",
+        True,
     )
 
     transform: tuple[str, ...] = setting(

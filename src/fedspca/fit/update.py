@@ -69,7 +69,7 @@ def open_update(
     folder : Path
         Where the model's own files are.
     site : str, optional
-        The site that the rows of the new files belong to; by default each new file is a site of its own.
+        The site of the model that the rows of the new files belong to; by default each new file is a new site.
     min_rows : int, optional
         The fewest rows that a site may add; by default the ``min_rows`` of the fit.
     """
@@ -81,6 +81,12 @@ def open_update(
     names = dict(zip(settings.files, site_names(settings.files), strict=True))
     if site is not None and before.site_column is not None:
         raise InvalidData(f"The sites are named by the column {shown(before.site_column)}. Leave out --site.")
+    known = sorted({*model.facts.get("site_names", ()), *(names[file] for file in old)})  # one may be too small so far
+    if site is not None and site not in known:
+        raise InvalidData(
+            f"The model has no site {shown(site)}; it has {listed(known, most=20)}. For a new site leave out --site: "
+            "each file is then a site with the name of the file."
+        )
     owners = {} if site is None else {names[file]: site for file in files}
     inputs = open_inputs(settings, owners)
     if inputs.feature_names != model.feature_names:

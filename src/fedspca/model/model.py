@@ -23,6 +23,7 @@ from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.model.estimator import estimator_of, parts_of
 from fedspca.model.folder import GAPS, read, write
+from fedspca.model.named_rows import in_order
 from fedspca.model.words import preparation_in_words
 from fedspca.plots.methods import Drawable
 from fedspca.site.harmony import Harmony, harmony_of
@@ -132,7 +133,7 @@ class SparsePCAModel(ScoresRows, Drawable):
 
     def _analysed(self, X: ArrayLike) -> Array:
         """Return rows over the model's features, transformed as in the fit."""
-        rows = np.asarray(X, dtype=np.float64)
+        rows = np.asarray(in_order(X, self.feature_names), dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.mean):
             raise ValueError(
                 f"Expected rows over the model's {len(self.mean)} features. Got shape {rows.shape} instead."
@@ -173,7 +174,8 @@ class SparsePCAModel(ScoresRows, Drawable):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows over the model's features, in their order. NaN is accepted only if the fit allowed it.
+            Rows over the model's features. Columns of a DataFrame are found by name; an array has the features in
+            their order. NaN is accepted only if the fit allowed it.
         covariates : array-like of shape (n, p), optional
             The columns of the design for these rows, from ``model.preparation.design.encode``, where the
             fit adjusted for covariates.

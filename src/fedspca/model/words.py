@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from fedspca.reading import count
+
 if TYPE_CHECKING:
     from fedspca.model.model import SparsePCAModel
 
@@ -67,7 +69,8 @@ def certainty_in_words(model: "SparsePCAModel", component: int, most: int = 3) -
     about, names, weights = told["components"][component], model.feature_names, model.components[component]
     stable = sum(each["stable"] for each in about["features"])
     chance = f"At most {about['false_selections']:.2g} of these would be expected by chance alone."
-    sentences = [f"{stable} feature(s) are stable: at least {about['threshold']:.0%} of the half samples select them."]
+    stable_features = f"{count(stable, 'feature')} {'is' if stable == 1 else 'are'} stable"
+    sentences = [f"{stable_features}: at least {about['threshold']:.0%} of the half samples select them."]
     sentences.append(chance)
     near = [each for each in about["features"] if weights[each["feature"]] == 0.0]
     if near:

@@ -6,7 +6,7 @@ from typing import Any
 from fedspca.plots.loadings import by_size, plot_biplot, plot_loadings
 from fedspca.plots.record import plot_sites
 from fedspca.plots.variance import plot_path, plot_scree
-from fedspca.reading import Readable
+from fedspca.reading import Readable, count
 
 SHOWN = 8  # most features of a component that a notebook shows
 
@@ -49,8 +49,9 @@ class Drawable(Readable):
 
     def __repr__(self) -> str:
         head = (
-            f"SparsePCAModel: {self.n_components} component(s) of {len(self.feature_names):,} features, "
-            f"{self.captured_ratio:.1%} of the variance of {self.n_samples:,} rows at {self.n_sites} site(s)"
+            f"SparsePCAModel: {count(self.n_components, 'component')} of {count(len(self.feature_names), 'feature')}, "
+            f"{self.captured_ratio:.1%} of the variance of {count(self.n_samples, 'row')} at "
+            f"{count(self.n_sites, 'site')}"
         )
         lines = [head]
         for number, (weights, share) in enumerate(zip(self.components, self.captured_shares, strict=True), 1):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fedspca.plots.theme import HEIGHT, PAPER, WIDTH, Palette, Rows, altair, data, dressed
-from fedspca.reading import Readable
+from fedspca.reading import Readable, count
 
 SPARSE, DENSE = "sparse", "dense PCA"
 
@@ -25,7 +25,7 @@ def plot_scree(model: Readable, *, palette: Palette = PAPER) -> Any:
     lines = [(SPARSE, model.captured_ratios), (DENSE, dense)]
     rows: Rows = [
         {"components": j + 1, "captured": float(share), "line": name,
-         "told": f"{j + 1} component(s), {name}: {share:.1%}"}
+         "told": f"{count(j + 1, 'component')}, {name}: {share:.1%}"}
         for name, shares in lines
         for j, share in enumerate(shares)
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any
 
 from fedspca._version import __version__
 from fedspca.model import SparsePCAModel
-from fedspca.report.words import count
+from fedspca.reading import count
 
 REFERENCES = {
     "software": f"fedspca {__version__}: federated sparse principal component analysis. CITATION.cff has the record.",

@@ -16,6 +16,7 @@ from fedspca._version import __version__
 from fedspca.files import new_file, spreadsheet_safe
 from fedspca.model import InvalidModel, SparsePCAModel
 from fedspca.model.folder import DAMAGED
+from fedspca.reading import count
 from fedspca.report import methods, record, sections, words
 from fedspca.report.certainty import certainty
 from fedspca.report.markup import Markup, join, tag, void, with_code
@@ -155,13 +156,19 @@ def loadings_csv(model: SparsePCAModel) -> str:
 
 def _tiles(model: SparsePCAModel) -> Markup:
     sent = sum(r["bytes_up"] for r in model.facts.get("history", []))
+    rounds = len(model.facts.get("history", []))
     figures = [
-        (f"{model.n_samples:,}", "rows"),
-        (f"{model.n_sites:,}", "sites"),
-        (f"{len(model.feature_names):,}", "features"),
+        *(
+            count(number, noun).split(" ", 1)
+            for number, noun in (
+                (model.n_samples, "row"),
+                (model.n_sites, "site"),
+                (len(model.feature_names), "feature"),
+            )
+        ),
         (f"{model.captured_ratio:.1%}", "variance captured"),
-        (f"{sum(model.nonzeros):,}", "non-zero weights"),
-        (f"{len(model.facts.get('history', []))}", "rounds"),
+        count(sum(model.nonzeros), "non-zero weight").split(" ", 1),
+        count(rounds, "round").split(" ", 1),
         (words.size(sent), "sent by each site in the fit"),
     ]
     return tag("ul", *(tag("li", tag("b", value), tag("span", name)) for value, name in figures), class_="tiles")

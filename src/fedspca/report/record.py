@@ -8,6 +8,7 @@ import numpy as np
 from fedspca.model import SparsePCAModel
 from fedspca.plots.record import plot_convergence, plot_sent
 from fedspca.plots.theme import PAGE
+from fedspca.reading import count
 from fedspca.report import words
 from fedspca.report.markup import Markup, join, tag
 from fedspca.report.sections import figure, table
@@ -38,7 +39,7 @@ def communication(model: SparsePCAModel) -> Markup:
     sent, sent_after = (sum(r["bytes_up"] for r in records) for records in (history, after))
     data = 8.0 * model.n_samples * len(model.feature_names) / max(model.n_sites, 1)
     told = (
-        f"Each site sent {words.size(sent)} in {words.count(len(history), 'round')} of the fit"
+        f"Each site sent {words.size(sent)} in {count(len(history), 'round')} of the fit"
         f"{_judging(len(after), sent_after)}. Its rows would have been {words.size(data)} on average. "
         "Only the sum over the sites was used."
     )
@@ -111,7 +112,7 @@ def data_notes(model: SparsePCAModel) -> Markup:
     filled = "They count as the joint mean of the feature."
     if model.gap_model is not None:
         filled = "They count as what the other values of their row make expect (EM for a Gaussian)."
-    missing = f"{words.count(gaps, 'feature')} had missing values. {filled}"
+    missing = f"{count(gaps, 'feature')} had missing values. {filled}"
     return join(*told, tag("p", missing), _missing_by_feature(model))
 
 

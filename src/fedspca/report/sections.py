@@ -12,6 +12,7 @@ from fedspca.plots.loadings import DRAWN, by_size, plot_biplot, plot_correlation
 from fedspca.plots.record import plot_sites
 from fedspca.plots.theme import PAGE, inline_svg
 from fedspca.plots.variance import plot_path, plot_scree
+from fedspca.reading import count
 from fedspca.report import words
 from fedspca.report.markup import Markup, join, tag
 
@@ -94,7 +95,7 @@ def _sureness(told: dict[str, Any]) -> list[tuple[float, str]]:
 def variance(model: SparsePCAModel) -> Markup:
     """Compare the captured variance with that of dense PCA, also for more components than the model has, if known."""
     dense = np.cumsum(model.facts.get("dense_variance_ratio") or [])
-    told = [f"{j + 1} component(s): sparse {share:.1%}" for j, share in enumerate(model.captured_ratios)]
+    told = [f"{count(j + 1, 'component')}: sparse {share:.1%}" for j, share in enumerate(model.captured_ratios)]
     label = "Variance captured by the first components. " + "; ".join(told)
     caption = (
         "Variance captured by the first components together. Each point counts the span of the components so far, so "
@@ -155,7 +156,7 @@ def biplot(
     rows = (
         "Rows are not drawn: the model holds none. Whoever holds rows may add them with fedspca report --rows."
         if scores is None
-        else f"Dots are the scores of {words.count(len(scores), 'row')} that were given for this report."
+        else f"Dots are the scores of {count(len(scores), 'row')} that were given for this report."
     )
     what = "correlations of a feature with the two scores; grey ones have no weight in either component"
     caption = (
@@ -207,8 +208,8 @@ def sites(model: SparsePCAModel) -> Markup:
     hidden = model.n_sites - len(shown)
     kept = tag(
         "p",
-        f"{words.count(hidden, 'site')} of {model.n_sites} do not let their own figures be shown. Where you hold "
-        "the files of all sites, fedspca fit --show-sites shows them.",
+        f"Sites whose policies keep their own figures to themselves: {hidden} of {model.n_sites}. Where you hold the "
+        "files of all sites, fedspca fit --show-sites shows them.",
     )
     if not shown:
         return kept

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from fedspca.model import SparsePCAModel
 from fedspca.plots.loadings import by_size, short
+from fedspca.reading import count
 
 NAMED = 4
 SEPARATE = 0.3  # components hardly overlap below this correlation of scores: they share 9 % of the variance
@@ -135,11 +136,6 @@ def ending(model: SparsePCAModel) -> str:
     told = model.optimality()
     why = f" It ended because {ended}." if ended else ""
     return f"The fit took {count(rounds, 'round')}.{why}{'' if told is None else f' {told}'}"
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size(n_bytes: float) -> str:

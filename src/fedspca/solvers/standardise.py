@@ -118,7 +118,7 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
     squares = np.maximum(second["squares"] - second["offsets"] * left, 0.0)
     constant = squares <= used * (2 * np.finfo(float).eps * np.abs(mean)) ** 2
     mean = mean + left
-    _tell_constant(federation.feature_names, constant)
+    _tell_constant(federation.feature_names, constant, mean)
     squares = np.where(constant, 0.0, squares)
     regression, harmonised = None, None
     before = squares
@@ -236,7 +236,14 @@ def _tell_explained(names: tuple[str, ...], explained: NDArray[np.bool_]) -> Non
     )
 
 
-def _tell_constant(names: tuple[str, ...], constant: NDArray[np.bool_]) -> None:
+def _tell_constant(names: tuple[str, ...], constant: NDArray[np.bool_], mean: Array) -> None:
+    tiny = (mean != 0.0) & (np.abs(mean) < SMALLEST)
+    if constant.all() and tiny.any():
+        j = int(np.argmax(tiny))
+        raise InvalidData(
+            f"The values are so small that their squares are zero to a computer: the mean of {names[j]!r} is "
+            f"{mean[j]:.1e}. Change the units of the features, so that their numbers are larger."
+        )
     if constant.all():
         raise InvalidData("Every feature is constant over all sites, so there is no variance to explain.")
     if constant.any():

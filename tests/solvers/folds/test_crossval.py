@@ -58,4 +58,8 @@ def test_the_grid_fits_the_features():
     assert sparsity_grid(830)[0] == 2
     assert sparsity_grid(830)[-1] == 64
     assert sparsity_grid(4) == (2, 3, 4)
+    for d in range(2, 41):  # all features are tried, so that nobody is told that a part of them is the best
+        assert sparsity_grid(d)[-1] == d
+    assert [sparsity_grid(d)[-1] for d in (41, 119, 150, 191, 5000)] == [40, 40, 50, 63, 64]
+    assert all(len(sparsity_grid(d)) <= 9 for d in range(1, 2000, 7))
     assert sparsity_grid(1) == (1,)

@@ -206,7 +206,7 @@ def _cardinality(
             fit = restarted(seen.s, fit, k, orthogonal=problem.orthogonal, tuning=tuning)
     fit = finished(s, Fit(fit.w, captured(s, fit.w)), k, problem.orthogonal)
     ended = _ended(deadline)
-    bounded = bound_loadings(s, fit, k, orthogonal=problem.orthogonal, seconds=seconds)
+    bounded = bound_loadings(s, fit, k, orthogonal=problem.orthogonal, seconds=_left(seconds, deadline))
     stopped = StopReason.PROVED if bounded.proved else ended
     return bounded.fit.w, stopped, bounded.bound
 
@@ -219,7 +219,7 @@ def _variance_kept(
     if fit.variance < _target(whole, problem):  # an eighth digit decides
         fit = refit_orthogonal(s, _fewest(whole, problem, before, seconds, deadline))
     ended, bound = _ended(deadline), None
-    if 16 * seconds_for(len(s)) <= seconds:
+    if 16 * seconds_for(len(s)) <= _left(seconds, deadline):
         bound = max(several_bound(s, r, float(np.count_nonzero(fit.w) - r)), fit.variance)
     return fit.w, ended, bound
 
@@ -254,6 +254,11 @@ def _ended(deadline: float) -> StopReason:
     return StopReason.MAX_SECONDS if time.monotonic() > deadline else StopReason.STATIONARY
 
 
+def _left(seconds: float, deadline: float) -> float:
+    """How long a proof may take: no longer than until the fit has to end."""
+    return min(seconds, max(deadline - time.monotonic(), 0.0))
+
+
 def _turned(basis: Array, n: int) -> list[Array]:
     """The leading eigenvectors, their varimax rotation, and n more rotations, the same ones each time."""
     return rotated(basis, _rotations(n, basis.shape[1]))
@@ -286,6 +291,6 @@ def _penalised(
     if time.monotonic() > deadline:
         stopped = StopReason.MAX_SECONDS
     bound = None
-    if 16 * seconds_for(len(s)) <= seconds:
+    if 16 * seconds_for(len(s)) <= _left(seconds, deadline):
         bound = -penalised_bound(s, len(problem.lam), problem.lam, best=found.objective)
     return Solved(found.w, stopped, bound, seen.basis, float(seen.values.sum()), certificate)

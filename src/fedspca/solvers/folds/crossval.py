@@ -23,6 +23,8 @@ from fedspca.solvers.folds.sums import Centred, FoldSums
 
 Array = NDArray[np.float64]
 
+_ALL, _MOST = 40, 64  # non-zeros: with so few features all of them are tried; with many, no more than so many
+_POINTS = 7  # numbers of non-zeros that are compared
 _ALONE = 1e-9  # if 1 − h is below this, a component consists of this feature alone and predicts nothing
 
 
@@ -123,8 +125,12 @@ def nested_scores(
     return scores
 
 
-def sparsity_grid(d: int, most: int = 7) -> tuple[int, ...]:
-    """Return numbers of non-zeros to compare: a geometric grid from 2 to a third of the features, at most 64."""
-    largest = min(64, d // 3 if d >= 12 else d)
-    grid = np.unique(np.round(np.geomspace(min(2, largest), largest, most)).astype(int))
+def sparsity_grid(d: int) -> tuple[int, ...]:
+    """Return numbers of non-zeros to compare, at growing distances.
+
+    Up to 40 features the grid ends at all of them; above, at 40 or at a third of the features, and at most at 64.
+    """
+    largest = min(d, max(_ALL, min(_MOST, d // 3)))
+    points = _POINTS if largest > _ALL else _POINTS + 2  # small refits take little time
+    grid = np.unique(np.round(np.geomspace(min(2, largest), largest, points)).astype(int))
     return tuple(int(k) for k in grid)
