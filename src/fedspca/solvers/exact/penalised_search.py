@@ -70,6 +70,8 @@ def search(
         tuning = tuning.plainest()
     elif tuning.hurried or (r > 2 * tuning.some and basis.size * r > tuning.dear):
         tuning = tuning.in_a_hurry()
+    if (lam != lam[0]).any():  # then it matters which column is which, and steps of ADMM mix them
+        tuning = replace(tuning, starts_too=True)
     turns = _plane_turns(tuning.turns) if r == 2 and not len(rotations) else rotations[: tuning.turns]
     first = _first_columns(q, lam[0], tuning) if tuning.paths else None
     paths: Array | list[Array] = [] if first is None else _by_columns(q, lam, first, tuning)
@@ -202,8 +204,10 @@ def _from_split(
         aim = beat.objective + tuning.promising * _uncertain(q, beat.w, beat.objective)
     rough = split(q, lam, starts, steps=tuning.split_steps, keep=dict(tuning.crowd), multipliers=multipliers, aim=aim)
     # steps of ADMM may leave a good start for a worse basin: so starts are ranked beside the points that they end in
-    w, z = np.concatenate([rough.w, starts]), np.concatenate([rough.z, starts])
-    values = np.concatenate([rough.values, objectives(q, lam, starts)])
+    w, z, before = np.concatenate([rough.w, starts]), np.concatenate([rough.z, starts]), objectives(q, lam, starts)
+    if not tuning.starts_too:
+        before[before >= rough.values.min()] = np.inf
+    values = np.concatenate([rough.values, before])
     ranked = _ranked(values)
     best = float(values[ranked[0]])
     near = min(aim, best + tuning.near * _uncertain(q, w[ranked[0]], best))

@@ -138,6 +138,9 @@ class PenalisedTuning:
     solved : int
         Best starts that are solved to ``rough``, each unlike the others; twice as many beyond ``few`` components, and
         four times as many beyond ``middle``.
+    starts_too : bool
+        Whether starts compete with the points that ADMM makes of them, and not only a start that is better than all of
+        these.
     near : float
         No start is solved whose rough objective is worse than the best by more than this, relative to the variance;
         more where the penalty takes away most of the variance, twice as much up to ``few`` components, and five times
@@ -242,6 +245,7 @@ class PenalisedTuning:
     few: int = 3
     middle: int = 5
     solved: int = 4
+    starts_too: bool = False
     rough: float = 1e-2
     fine: float = 3e-3
     steps: int = 40
@@ -291,7 +295,7 @@ class PenalisedTuning:
 
     def thorough(self) -> Self:
         """The same where rough objectives say little: more starts, none of them dropped early, and more are solved."""
-        return replace(self, crowd=(), gaining=0.0, turns=4 * self.turns, solved=4 * self.solved)
+        return replace(self, crowd=(), gaining=0.0, turns=4 * self.turns, solved=4 * self.solved, starts_too=True)
 
     def in_a_hurry(self) -> Self:
         """The same where every step of ADMM takes long: fewer starts, and fewer steps before they are ranked."""
