@@ -50,7 +50,8 @@ def summary(model: "SparsePCAModel") -> dict[str, Any]:
     from fedspca.model.estimator import BOUNDS
 
     return {
-        "rows": model.n_samples,
+        "rows": model.n_samples if model.rows_counted else None,
+        **({} if model.rows_seen else {"of_covariance": True}),
         "sites": model.n_sites,
         "features": len(model.feature_names),
         "rounds": len(model.facts.get("history", [])),
@@ -83,8 +84,7 @@ def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] 
 
     out = console()
     out.print(
-        f"{model.n_components} component(s) of {len(model.feature_names):,} features, from {model.n_samples:,} rows of "
-        f"{model.n_sites} site(s).",
+        f"{model.n_components} component(s) of {len(model.feature_names):,} features, from {model.source}.",
         soft_wrap=True,
     )
     _print_captured(model)

@@ -27,6 +27,9 @@ OPTIONS = {
     "tol": "--tol",
     "max_rounds": "--max-rounds",
     "random_state": "--seed",
+    "folds": "--folds",
+    "sample": "--sample",
+    "missing": "--missing",
 }
 LIBRARY = ("fedspca.estimators", "fedspca.solvers", "fedspca.model", "sklearn.")
 _PARAMETER = re.compile(rf"[Tt]he '({'|'.join(OPTIONS)})' parameter of \w+")

@@ -60,7 +60,10 @@ class SolverSettings:
         "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
     )
     lam: float | tuple[float, ...] | None = setting(
-        "fit", "Or: the weight of the l1 norm; one number, or one for each component (every solver).", example="100.0"
+        "fit",
+        "Or: the weight of the l1 norm; one number, or one for each component (every solver). It is compared with sums "
+        "over all rows; with --covariance it needs --covariance-rows for that, and else n - 1 counts as 1.",
+        example="100.0",
     )
     lam1: float | tuple[float, ...] | None = setting(
         "fit",
@@ -250,7 +253,12 @@ class FitSettings(SolverSettings):
         "Instead of tables: a CSV with a covariance or correlation matrix, the features' names in its first row.",
         example='"S.csv"',
     )
-    covariance_rows: int | None = setting("data", "The number of rows behind that covariance.", example="180")
+    covariance_rows: int | None = setting(
+        "data",
+        "The number of rows behind that covariance. Without it the number is unknown, and --lam is compared with the "
+        "covariance itself.",
+        example="180",
+    )
     cache: str | None = setting("data", "Where prepared copies of large files are kept.", example='"/scratch/cache"')
 
     features: tuple[str, ...] | None = setting("columns", "The features, in order.", example='["age", "bmi"]')

@@ -50,7 +50,7 @@ class Drawable(Readable):
     def __repr__(self) -> str:
         head = (
             f"SparsePCAModel: {self.n_components} component(s) of {len(self.feature_names):,} features, "
-            f"{self.captured_ratio:.1%} of the variance of {self.n_samples:,} rows at {self.n_sites} site(s)"
+            f"{self.captured_ratio:.1%} of the variance of {self.source}"
         )
         lines = [head]
         for number, (weights, share) in enumerate(zip(self.components, self.captured_shares, strict=True), 1):

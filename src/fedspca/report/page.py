@@ -108,17 +108,18 @@ def _page(model: SparsePCAModel, title: str, parts: list[Part]) -> str:
 def _parts(model: SparsePCAModel, scores: NDArray[np.float64] | None, classes: Sequence[object] | None) -> list[Part]:
     components = join(*(sections.component(model, number) for number in range(model.n_components)))
     related = [sections.correlation(model), sections.biplot(model, scores, classes)]
+    sent = record.communication(model) if model.rows_seen else Markup("")
     every = [
         Part("components", "Components", components),
         Part("certainty", "How sure it is", certainty(model) or Markup("")),
         Part("variance", "Variance captured and sparsity", sections.variance(model)),
         Part("relations", "How components and features relate", _side(related)),
-        Part("sites", "How well it fits each site", sections.sites(model)),
+        Part("sites", "How well it fits each site", sections.sites(model) if model.rows_seen else Markup("")),
         Part("features", "All features", sections.features(model)),
         Part("methods", "Methods, for a paper", _methods(model)),
         Part("files", "Files to take along", _downloads(model)),
         Part("convergence", "Convergence", record.convergence(model), record=True),
-        Part("communication", "What the sites sent", record.communication(model), record=True),
+        Part("communication", "What the sites sent", sent, record=True),
         Part("institutions", "Between institutions", record.between_institutions(model)),
         Part("data", "The data", record.data_notes(model)),
         Part("settings", "Settings and versions", record.reproduction(model), record=True),
@@ -155,14 +156,15 @@ def loadings_csv(model: SparsePCAModel) -> str:
 
 def _tiles(model: SparsePCAModel) -> Markup:
     sent = sum(r["bytes_up"] for r in model.facts.get("history", []))
+    sites = [(f"{model.n_sites:,}", "sites")]
     figures = [
-        (f"{model.n_samples:,}", "rows"),
-        (f"{model.n_sites:,}", "sites"),
+        (f"{model.n_samples:,}" if model.rows_counted else "unknown", "rows" if model.rows_seen else "rows behind it"),
+        *(sites if model.rows_seen else []),
         (f"{len(model.feature_names):,}", "features"),
         (f"{model.captured_ratio:.1%}", "variance captured"),
         (f"{sum(model.nonzeros):,}", "non-zero weights"),
         (f"{len(model.facts.get('history', []))}", "rounds"),
-        (words.size(sent), "sent by each site in the fit"),
+        *([(words.size(sent), "sent by each site in the fit")] if model.rows_seen else []),
     ]
     return tag("ul", *(tag("li", tag("b", value), tag("span", name)) for value, name in figures), class_="tiles")
 
