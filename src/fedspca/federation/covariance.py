@@ -23,7 +23,7 @@ ASYMMETRY = 1e-6  # tolerance relative to the largest entry: the error of roundi
 INDEFINITE = (
     1e-6  # tolerance relative to the largest eigenvalue; tables printed with two digits exceed it and are refused
 )
-LARGEST = 1e150  # squares of larger values are no numbers
+LARGEST = 1e140  # sums of squares of larger values may be no numbers
 UNKNOWN_MEANS = (
     "This model is of a covariance, without rows: the features' means are unknown, and new rows cannot be centred. Fit "
     "to the rows; or centre and scale new rows as those behind the covariance, and multiply them by the loadings."
