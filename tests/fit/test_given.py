@@ -34,7 +34,7 @@ WRITTEN = {
     "said": (lambda p: TABLE.to_csv(p, sep="|"), {"separator": "|"}),
     "Excel's line": (lambda p: p.write_text("sep=;\n" + TABLE.to_csv(sep=";")), {}),
     "UTF-16": (lambda p: TABLE.to_csv(p, encoding="utf-16"), {}),
-    "byte order mark": (lambda p: TABLE.to_csv(p, encoding="utf-8-sig"), {}),
+    "byte order mark": (lambda p: TABLE.to_csv(p, index=False, encoding="utf-8-sig"), {}),
     "of Windows": (lambda p: TABLE.to_csv(p, encoding="cp1252"), {}),
 }
 

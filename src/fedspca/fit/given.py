@@ -153,9 +153,7 @@ def _one_triangle(path: Path) -> str:
 
 def _numbers(path: Path, names: Sequence[str], lines: Sequence[Sequence[str]], decimal: str) -> Array:
     """Return the values as numbers, or name the first one that is none."""
-    matrix = np.array(
-        [[_number(path, text, decimal, (i, j), names) for j, text in enumerate(line)] for i, line in enumerate(lines)]
-    )
+    matrix = np.array([_line(path, line, decimal, i, names) for i, line in enumerate(lines)])
     gone = np.isnan(matrix)
     if not gone.any():
         return matrix
@@ -167,6 +165,15 @@ def _numbers(path: Path, names: Sequence[str], lines: Sequence[Sequence[str]], d
         f"{path}: there is no value {_place(names, i, j)} (NaN or empty), and {int(gone.sum())} of {gone.size} values "
         "are missing. Compute them, or leave these features out with --exclude."
     )
+
+
+def _line(path: Path, line: Sequence[str], decimal: str, i: int, names: Sequence[str]) -> list[float]:
+    if decimal == ".":
+        try:
+            return list(map(float, line))
+        except ValueError:
+            pass  # then value by value, to name the one
+    return [_number(path, text, decimal, (i, j), names) for j, text in enumerate(line)]
 
 
 def _number(path: Path, text: str, decimal: str, at: tuple[int, int], names: Sequence[str]) -> float:
