@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from fedspca import ExactSPCA
-from fedspca.fit import FitSettings, fit_covariance_file
+from fedspca.fit import FitSettings, fit_covariance_file, fit_files
 from fedspca.fit.given import read_covariance
 from helpers.commands import fedspca
 
@@ -78,7 +78,10 @@ REFUSED = {
         pd.DataFrame(R, NAMES[::-1], NAMES).to_csv(),
         "row 1 is called 'hue' and column 1 'alcohol'",
     ),
-    "not square": (TABLE[:4].to_csv(index=False), "5 names and 4 rows follow"),
+    "not square": (
+        TABLE[:4].to_csv(index=False),
+        "names in the first row is 5, .* rows below it is 4. If lines stand above the names",
+    ),
     "short row": (TABLE.to_csv(index=False).replace(f"{R[2, 3]},{R[2, 4]}", "1"), r"row 3 .*'ash'\) has 4 values"),
     "a triangle": (without(*zip(*np.triu_indices(5, 1), strict=True)), "only one triangle"),
     "the other": (without(*zip(*np.tril_indices(5, -1), strict=True)), "only one triangle"),
@@ -157,3 +160,10 @@ def test_what_a_covariance_would_ignore_is_refused(tmp_path, name):
     settings = FitSettings(covariance=str(tmp_path / "S.csv"), **{name: IGNORED[name]})
     with pytest.raises(ValueError, match=rf"--{name.replace('_', '-')} needs rows, .*: leave it out"):
         fit_covariance_file(settings)
+
+
+def test_the_number_of_rows_is_checked_and_is_of_a_covariance_only(tmp_path):
+    with pytest.raises(ValueError, match=r"--covariance-rows must be at least 2\. Got 1"):
+        fit_covariance_file(FitSettings(covariance=str(tmp_path / "S.csv"), covariance_rows=1))
+    with pytest.raises(ValueError, match="--covariance-rows is for --covariance"):
+        fit_files(FitSettings(files=("north.csv",), covariance_rows=20))

@@ -56,6 +56,8 @@ def check_settings(settings: FitSettings) -> None:
         raise ValueError("Give either tables or --covariance, not both.")
     if settings.solver != "exact":
         raise ValueError(f"The solver {settings.solver!r} needs rows; a covariance is for --solver exact.")
+    if settings.covariance_rows is not None and settings.covariance_rows < 2:
+        raise ValueError(f"--covariance-rows must be at least 2. Got {settings.covariance_rows} instead.")
     ignored = [about for about in fields(settings) if _ignored(about, settings)]
     if ignored:
         names = ", ".join(as_option(about.name) for about in ignored)
@@ -113,7 +115,10 @@ def _square(path: Path, cells: Sequence[list[str]]) -> tuple[list[str], list[lis
     if len(names) != d:
         if len(names) > 1 and all(map(_is_number, names[1:])):
             raise InvalidData(_without_names(path, names[1:]))
-        raise InvalidData(f"{path}: the first row has {len(names)} names and {d} rows follow: a covariance is square.")
+        raise InvalidData(
+            f"{path}: a covariance is square. The number of names in the first row is {len(names)}, and the number of "
+            f"rows below it is {d}. If lines stand above the names, delete them."
+        )
     widths = [len(line) for line in lines]
     if widths in (list(range(1, d + 1)), list(range(2, d + 2)), list(range(d, 0, -1))) and d > 1:
         raise InvalidData(_one_triangle(path))

@@ -62,6 +62,8 @@ def fit_files(
     earlier : Earlier, optional
         Where a fit to fewer rows ended; see :mod:`fedspca.fit.update`.
     """
+    if settings.covariance_rows is not None:
+        raise ValueError("--covariance-rows is for --covariance, and tables are given: leave it out.")
     estimator = make_estimator(settings, [callback] if callback else [])
     inputs = inputs or open_inputs(settings)
     sites = make_sites(settings, inputs)
