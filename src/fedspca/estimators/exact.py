@@ -147,6 +147,8 @@ class ExactSPCA(ExactSolving):
         One record per round.
     n_rounds_, n_sites_, n_samples_ : int
         Numbers of sums asked for, of sites and of rows.
+    rows_seen_, rows_counted_ : bool
+        False after :meth:`fit_covariance`: whether there were rows, and so means; and whether their number is known.
     stop_reason_ : StopReason
         Why it stopped.
     state_ : ExactState
