@@ -40,7 +40,6 @@ ELSEWHERE = {
     "experiments/sections_wdbc.py": ("experiments/test_page.py", "a part of the page"),
     "federation/base.py": ("contracts/federation.py", "every federation inherits the contract"),
     "federation/channel.py": ("federation/test_conversation.py", "a protocol, and a dictionary behind it"),
-    "federation/covariance.py": ("solvers/exact/test_whole.py", "it is fitted to there, and refused there"),
     "federation/released.py": ("federation/test_private.py", "what is released is compared with the rows there"),
     "fit/grid.py": ("cli/test_path.py", "the grid of the command"),
     "fit/settings.py": ("fit/test_settings_file.py", "declarations, read from a file there"),

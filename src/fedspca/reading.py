@@ -37,6 +37,24 @@ class Readable:
         return len(self.components)
 
     @property
+    def rows_seen(self) -> bool:
+        """Whether the fit saw rows, and not only a covariance that was given."""
+        return bool(self.facts.get("rows_seen", True))
+
+    @property
+    def rows_counted(self) -> bool:
+        """Whether the number of rows is known; of a covariance that was given it may not be."""
+        return bool(self.facts.get("rows_counted", True))
+
+    @property
+    def source(self) -> str:
+        """What was fitted to, in words: rows of sites, or a covariance of so many rows."""
+        if self.rows_seen:
+            return f"{self.n_samples:,} rows of {self.n_sites} site(s)"
+        rows = f"{self.n_samples:,} rows" if self.rows_counted else "an unknown number of rows"
+        return f"a covariance of {rows}"
+
+    @property
     def nonzeros(self) -> list[int]:
         """Non-zero weights of each component."""
         return [int(count) for count in np.count_nonzero(self.components, axis=1)]
@@ -92,6 +110,7 @@ class Readable:
             *self._scale_in_words(),
             *self._ending_in_words(),
             *self._units_in_words(),
+            *self._penalty_in_words(),
             *self.facts.get("oddities", []),
         ]
 
@@ -148,6 +167,17 @@ class Readable:
             f"At some site a unit may be wrong: {named}. There the mean and the spread are several times larger or "
             "smaller than at the other sites. The sum does not tell which site it is. Ask the owners to read what "
             "fedspca site status says of their own rows."
+        )
+        return [told]
+
+    def _penalty_in_words(self) -> list[str]:
+        lam = (self.facts.get("estimator") or {}).get("params", {}).get("lam")
+        if self.rows_counted or lam is None:
+            return []
+        told = (
+            "The number of rows is unknown, and the penalty lam is compared with sums of squares, which grow with it. "
+            "Here they are those of n − 1 = 1: the covariance itself. Give the number of rows (in Python n_samples; at "
+            "the command line --covariance-rows) to choose lam as for rows."
         )
         return [told]
 

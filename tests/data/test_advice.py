@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from fedspca.data.advice import advice, column_facts, missing_code, oddity, repeated_rows
+from fedspca.data.advice import advice, column_facts, missing_code, numbers_as_names, oddity, repeated_rows
 from helpers.commands import fedspca
 
 
@@ -150,6 +150,35 @@ def test_a_column_is_asked_about_once_and_the_sites_are_named_if_only_some_have_
     assert "(at" not in both
     (one,) = advice(["f"], [("a", good), ("b", codes)])
     assert one.endswith("(at 'b')")
+
+
+@pytest.mark.parametrize(
+    ("names", "asked"),
+    [
+        (["5.1", "3.5", "1.4", "0.2"], True),
+        (["5,1", " -3.5e-2", ".4"], True),
+        (["1", "2", "3"], True),  # so few may be in order by chance
+        ([str(wave) for wave in range(400, 420)], False),
+        (["401", *(str(wave) for wave in range(400, 420))], True),
+        (["5.1", "width"], False),
+        (["x1", "x2"], False),
+        (["1st", "2nd"], False),
+        ([], False),
+    ],
+)
+def test_names_that_are_all_numbers_may_be_a_row_of_values(names, asked):
+    assert (numbers_as_names(names) is not None) == asked
+
+
+def test_a_table_without_names_is_asked_about_by_check_and_fit(tmp_path):
+    table(60).to_csv(tmp_path / "bare.csv", index=False, header=False)
+    for command in (("check",), ("fit", "-o", tmp_path / "m")):
+        ran = fedspca(command[0], tmp_path / "bare.csv", *command[1:])
+        assert "The names of all features are numbers (" in " ".join((ran.out + ran.err).split())
+    table(60).assign(again=1, once=1).to_csv(tmp_path / "bare.csv", index=False, header=False)  # two names are 1
+    assert "Does the table lack the row with the names?" in fedspca("check", tmp_path / "bare.csv").err
+    table(60).to_csv(tmp_path / "named.csv", index=False)
+    assert "names of all features" not in fedspca("check", tmp_path / "named.csv").out
 
 
 def test_looking_for_repeated_rows_does_not_copy_them():

@@ -69,7 +69,10 @@ def _fit_covariance(settings: FitSettings) -> "SparsePCAModel":
     from fedspca.fit import fit_covariance_file
 
     with FitProgress(settings) as progress:
-        return fit_covariance_file(settings, callback=progress)
+        model = fit_covariance_file(settings, callback=progress)
+    for told in model.facts["told"]:
+        notes().print(f"Note: {visible(told)}.", soft_wrap=True)
+    return model
 
 
 def _fit(settings: FitSettings, inputs: "Inputs", output: Path, *, resume: bool, as_json: bool) -> "SparsePCAModel":

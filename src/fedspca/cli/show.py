@@ -50,7 +50,8 @@ def summary(model: "SparsePCAModel") -> dict[str, Any]:
     from fedspca.model.estimator import BOUNDS
 
     return {
-        "rows": model.n_samples,
+        "rows": model.n_samples if model.rows_counted else None,
+        **({} if model.rows_seen else {"of_covariance": True}),
         "sites": model.n_sites,
         "features": len(model.feature_names),
         "rounds": len(model.facts.get("history", [])),
@@ -85,7 +86,7 @@ def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] 
     out = console()
     out.print(
         f"{count(model.n_components, 'component')} of {count(len(model.feature_names), 'feature')}, from "
-        f"{count(model.n_samples, 'row')} of {count(model.n_sites, 'site')}.",
+        f"{model.source}.",
         soft_wrap=True,
     )
     _print_captured(model)

@@ -1,5 +1,7 @@
 """Columns that are no measurements although they hold numbers: row numbers, identifiers, codes for a missing value.
 
+The same for names that may be a row of values.
+
 The owner is asked about each such column, and no column is dropped: only the owner knows what it holds.
 """
 
@@ -14,12 +16,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fedspca.data.columns import shown
+from fedspca.data.columns import is_number, listed, shown
 from fedspca.linalg.packed import PackedRows
 from fedspca.linalg.row_blocks import Rows, forget_mapped
 
 Array = NDArray[np.float64]
 
+IN_ORDER = 10  # from so many on, numbers in order are no row of values by chance
 LOOKED_AT = 100_000  # rows from the top that are looked at: enough to know a column by,
 LOOKED_BYTES = 64 << 20  # if they take no more than this in double precision
 FEWEST = 1000  # of very many columns so many rows all the same
@@ -139,6 +142,26 @@ def repeated_rows(rows: Rows) -> int:
     return len(top) - different
 
 
+def numbers_as_names(names: Sequence[str]) -> str | None:
+    """Ask whether the first row holds values rather than names: all names are numbers, in no order; None if not.
+
+    Names that rise or fall throughout are taken as names, such as wavelengths, if they are ten or more.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The features.
+    """
+    if not names or not all(map(is_number, names)):
+        return None
+    if len(names) >= IN_ORDER and _monotone(np.array([float(name.replace(",", ".")) for name in names])):
+        return None
+    return (
+        f"The names of all features are numbers ({listed(names, 3, quote=False)}). Does the table lack its first row, "
+        "the one with the names? Then its first row of values was taken for names: add a row with the names"
+    )
+
+
 def advice(names: Sequence[str], sites: Sequence[tuple[str, Rows]]) -> list[str]:
     """Ask about every column that may be no measurement, once for all sites, and about rows that are there twice.
 
@@ -158,8 +181,11 @@ def advice(names: Sequence[str], sites: Sequence[tuple[str, Rows]]) -> list[str]
             told[
                 f"{twice} row(s) of site {shown(site)} are there twice, value by value: were they appended again?"
             ] = []
-    every = len(sites)
+    every, first = len(sites), numbers_as_names(names)
     return [
-        sentence if len(at) in {0, every} else f"{sentence} (at {', '.join(shown(site) for site in at[:3])})"
-        for sentence, at in told.items()
+        *([] if first is None else [first]),
+        *(
+            sentence if len(at) in {0, every} else f"{sentence} (at {', '.join(shown(site) for site in at[:3])})"
+            for sentence, at in told.items()
+        ),
     ]

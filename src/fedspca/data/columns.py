@@ -1,5 +1,6 @@
 """Which columns of a table are features, and what each of them is."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,8 +10,7 @@ from fedspca.site.errors import InvalidData
 
 Kind: TypeAlias = Literal["number", "text", "date", "other", "beside"]  # beside: about rows, never a feature by itself
 MAX_FEATURES = 50_000  # a text table with more columns has, most often, its rows and columns swapped
-
-
+NUMBER = re.compile(r"\s*[-+]?(\d+([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 LABELLED = "labelled"  # the type of a column of numbers whose values have labels
 
 
@@ -167,7 +167,13 @@ def _refuse_repeated(where: str, names: Sequence[str]) -> None:
     if len(set(names)) == len(names):
         return
     twice = [name for name, count in Counter(names).items() if count > 1]
-    raise InvalidData(f"{where}: column names must differ; given more than once: {listed(twice)}. Rename them.")
+    bare = " Does the table lack the row with the names? Add it." if all(map(is_number, twice)) else " Rename them."
+    raise InvalidData(f"{where}: column names must differ; given more than once: {listed(twice)}.{bare}")
+
+
+def is_number(name: str) -> bool:
+    """Whether a name is a number: perhaps a value of the first row, where a table has no row with names."""
+    return NUMBER.fullmatch(name) is not None
 
 
 def _refusal(where: str, refused: Sequence[Column]) -> str:

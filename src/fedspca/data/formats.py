@@ -1,6 +1,7 @@
 """From a path or a DataFrame to a table, by what the file is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from fedspca.site.errors import InvalidData
 
 if TYPE_CHECKING:
     from fedspca.data.tables import Table
+    from fedspca.data.text import Cells
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def open_table(source: Any, options: TextOptions | None = None) -> "Table":
     options : TextOptions, optional
         How a text table is written.
     """
-    try:
+    with _readers_there():
         if hasattr(source, "columns"):
             from fedspca.data.arrow import frame_table
 
@@ -195,6 +197,31 @@ def open_table(source: Any, options: TextOptions | None = None) -> "Table":
             return query_table(source, (options or TextOptions()).query)
         path = Path(source)
         return _opener(path)(path, options or TextOptions())
+
+
+def open_cells(path: Path, options: TextOptions | None = None) -> "Cells":
+    """Read a text file value by value, for what is no table of rows, such as a covariance.
+
+    Parameters
+    ----------
+    path : Path
+        CSV and its relatives, also compressed.
+    options : TextOptions, optional
+        How it is written.
+    """
+    with _readers_there():
+        if _opener(path) is not _text:
+            raise InvalidData(f"{path}: it is not a text table. Save it as .csv.")
+        from fedspca.data.text import read_cells
+
+        return read_cells(path, options or TextOptions())
+
+
+@contextmanager
+def _readers_there() -> Iterator[None]:
+    """Say which extra brings a reader that is not installed."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise

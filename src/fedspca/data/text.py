@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -63,6 +63,64 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
+class Cells(NamedTuple):
+    """A whole text file as texts: its lines, each split into values, its decimal sign, and what was detected."""
+
+    lines: list[list[str]]
+    decimal: str
+    told: tuple[str, ...]
+
+
+class _Written(NamedTuple):
+    """How a text table is written: also how many lines are above its header, and the header."""
+
+    encoding: str
+    separator: str
+    decimal: str
+    above: int
+    header: str
+    told: tuple[str, ...]
+
+
+def read_cells(path: Path, options: "TextOptions") -> Cells:
+    """Read a small text file as it is, for what is no table of rows; its format is found as a table's.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    options : TextOptions
+        How it is written, as far as that is known.
+    """
+    written = _how_written(path, options)
+    with readable(str(path)), _stream(path) as stream:
+        content = stream.read()
+    try:
+        text = content.decode(written.encoding).lstrip("\ufeff\r\n")
+    except UnicodeError:
+        raise InvalidData(f"{path}: {_not_decoded(written.encoding)}") from None
+    try:
+        lines = [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=written.separator) if line]
+    except csv.Error as error:
+        raise InvalidData(f"{path}: it cannot be read as a text table. ({error}.)") from None
+    return Cells(lines[written.above :], written.decimal, written.told)
+
+
+def _how_written(path: Path, options: "TextOptions") -> _Written:
+    """Find out how a text table is written, as far as the options do not say it."""
+    start = _start(path)
+    encoding = options.encoding or _likeliest_encoding(start)
+    _refuse_long_signs(options)
+    header, *lines = _decoded(path, start, encoding)
+    named = re.fullmatch(r"sep=(.)\s*", header)  # a line for Excel, above the names of the columns
+    if named is not None and lines:
+        header, *lines = lines
+    separator = options.separator or (named[1] if named else _likeliest_separator(path, header, lines))
+    decimal = options.decimal or _likeliest_decimal(lines, separator)
+    told = _told(path, options, encoding, separator, decimal)
+    return _Written(encoding, separator, decimal, 0 if named is None else 1, header, told)
+
+
 def _stream(path: Path) -> Any:
     return _Unpacked(path) if path.suffix.lower() in COMPRESSED else pa.input_stream(str(path))
 
@@ -75,17 +133,7 @@ class TextTable(BatchTable):
 
     def __init__(self, path: Path, options: "TextOptions") -> None:
         self._path = path
-        start = _start(path)
-        self._encoding = options.encoding or _likeliest_encoding(start)
-        _refuse_long_signs(options)
-        header, *lines = _decoded(path, start, self._encoding)
-        named = re.fullmatch(r"sep=(.)\s*", header)  # a line for Excel, above the names of the columns
-        if named is not None and lines:
-            header, *lines = lines
-        self._above = 0 if named is None else 1
-        self._separator = options.separator or (named[1] if named else _likeliest_separator(path, header, lines))
-        self._decimal = options.decimal or _likeliest_decimal(lines, self._separator)
-        self.told = _told(path, options, self._encoding, self._separator, self._decimal)
+        self._encoding, self._separator, self._decimal, self._above, header, self.told = _how_written(path, options)
         if header.count(self._separator) >= MOST_COLUMNS:
             raise InvalidData(f"{path}: it has more than {MOST_COLUMNS} columns. Are rows and columns swapped?")
         self._longest_row = 16 * len(header)  # a row must fit into a block

@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from fedspca.estimators.parameters import refusal
 from fedspca.estimators.rows import RowsBeside, encoded, score_rows, transformed_rows
 from fedspca.federation import Federation, LocalFederation
-from fedspca.federation.base import preparation_of
+from fedspca.federation.base import preparation_of, rows_counted, rows_seen
+from fedspca.federation.covariance import UNKNOWN_MEANS
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.row_blocks import dense_parts, filled
 from fedspca.linalg.stiefel import nothing_removed
@@ -218,6 +219,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.missing_share_ = moments.missing if done is None else done.missing
         self.gap_model_ = None if done is None else done.model
         self.n_samples_ = moments.n_rows
+        self.rows_seen_, self.rows_counted_ = rows_seen(rounds), rows_counted(rounds)
         self.preparation_ = preparation_of(rounds)
         self.adjustment_ = moments.adjustment
         self.reference_ = moments.reference
@@ -275,14 +277,19 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         return np.random.default_rng(self.random_state)
 
-    def _check_n_components(self, n_components: int, moments: Moments, taken: int = 0) -> None:
+    def _check_n_components(self, n_components: int, moments: Moments, taken: int = 0, *, counted: bool = True) -> None:
+        """Refuse more components than rows and features allow; only features limit them where rows are not counted."""
         varying = int(np.count_nonzero(~moments.constant))
-        if n_components > moments.rank_bound - taken:
-            raise InvalidData(
-                f"The 'n_components' parameter of {type(self).__name__} must be at most min(n_samples, n_features) = "
-                f"min({moments.n_rows}, {varying}){' (features that vary)' if varying < len(moments.mean) else ''}"
-                f"{f' less the {taken} found already' if taken else ''}. Got {n_components} instead."
-            )
+        if n_components <= (moments.rank_bound if counted else varying) - taken:
+            return
+        limit = (
+            f"min(n_samples, n_features) = min({moments.n_rows}, {varying})" if counted else f"n_features = {varying}"
+        )
+        raise InvalidData(
+            f"The 'n_components' parameter of {type(self).__name__} must be at most {limit}"
+            f"{' (features that vary)' if varying < len(moments.mean) else ''}"
+            f"{f' less the {taken} found already' if taken else ''}. Got {n_components} instead."
+        )
 
     def _local_federation(self, X: Any, beside: RowsBeside, *, reset: bool) -> LocalFederation:
         """Make sites in this process from one table, with covariates, weights and owners of its rows."""
@@ -328,11 +335,16 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             In the precision of X.
         """
         check_is_fitted(self)
+        self._check_means_known()
         rows = self._new_rows(X)
         frame = self._frame()
         lines = encoded(self.preparation_, covariates, rows.shape[0])
         scores = score_rows(rows, frame, self.components_.T, lines, sites, self.preparation_)
         return scores.astype(rows.dtype, copy=False)
+
+    def _check_means_known(self) -> None:
+        if not getattr(self, "rows_seen_", True):  # what older versions pickled has no such attribute
+            raise ValueError(UNKNOWN_MEANS)
 
     def _frame(self) -> Frame:
         """The frame of the fit. Constant features stay in it: their weights are zero."""
@@ -374,6 +386,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             The rows reconstructed from the components.
         """
         check_is_fitted(self)
+        self._check_means_known()
         scores = check_array(X, dtype=[np.float64, np.float32])
         if scores.shape[1] != self.n_components_:
             raise ValueError(f"Expected scores on {self.n_components_} components, got {scores.shape[1]} columns.")
@@ -398,6 +411,7 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             1 − ‖A − Â‖²/‖A‖², where Â is the projection of the rows A on the span of the components.
         """
         check_is_fitted(self)
+        self._check_means_known()
         rows, how = self._new_rows(X), self.preparation_
         lines = encoded(how, covariates, rows.shape[0])
         alike = Preparation(how.design, centre=how.centre, scale=how.scale)

@@ -1,7 +1,6 @@
 """ExactSPCA: the pooled optimum in about ten rounds."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -20,7 +19,7 @@ from fedspca.estimators.sample_first import fit_after_sample
 from fedspca.estimators.selection import Selection
 from fedspca.estimators.sparsity_path import SparsityPath
 from fedspca.federation import Federation
-from fedspca.federation.base import answers_gram, is_local
+from fedspca.federation.base import answers_gram, is_local, rows_counted, rows_seen
 from fedspca.federation.covariance import CovarianceFederation
 from fedspca.federation.folded import FoldedFederation
 from fedspca.solvers.exact import loop, whole
@@ -150,6 +149,8 @@ class ExactSPCA(ExactSolving):
         One record per round.
     n_rounds_, n_sites_, n_samples_ : int
         Numbers of sums asked for, of sites and of rows.
+    rows_seen_, rows_counted_ : bool
+        False after :meth:`fit_covariance`: whether there were rows, and so means; and whether their number is known.
     stop_reason_ : StopReason
         Why it stopped.
     state_ : ExactState
@@ -339,6 +340,8 @@ class ExactSPCA(ExactSolving):
         return loop.leading_values(self.state_.loop, n)
 
     def _fit(self, federation: Federation, course: Course = BEGINNING) -> Array | None:
+        if not rows_seen(federation):
+            self._check_without_rows()
         if self._auto("n_components") or self._auto("n_nonzero"):
             return fit_chosen(self, federation, course)
         if self.sample is not None and course.state is None and course.earlier is None:
@@ -350,9 +353,7 @@ class ExactSPCA(ExactSolving):
         with self._asking(federation) as rounds:
             moments = self._moments(rounds) if course.state is None else self._moments_of(course.state, rounds)
             self._working = self._precision_for(rounds, moments)
-            # if the number of rows is unknown, only the features limit the components
-            limits = moments if course.rows_known else replace(moments, n_rows=len(moments.mean))
-            self._check_n_components(self.n_components, limits)
+            self._check_n_components(self.n_components, moments, counted=rows_counted(rounds))
             found, s = self._solve_on(rounds, moments, self._generator(), course)
             self._set_fitted(rounds, moments, found)
         self._set_certainty(folded, moments)
@@ -427,18 +428,39 @@ class ExactSPCA(ExactSolving):
             Symmetric and positive semidefinite. Any other matrix is refused, with figures that say why.
         n_samples : int, optional
             The number of rows behind the matrix. Sums of squares (``objective_``, and the term that ``lam`` is compared
-            with) are n_samples - 1 times the covariance. None counts as two, so that this factor is one.
+            with) are n_samples - 1 times the covariance. If it is None, the number is unknown and this factor is one;
+            ``n_samples_`` is then 2.
         feature_names : iterable of str, optional
-            The features' names; by default those of a DataFrame.
+            The features' names; by default those of a DataFrame, whose index must have the same.
 
         Returns
         -------
         self : object
-            The fitted estimator. Its mean is zero.
+            The fitted estimator. The features' means are unknown, so that ``transform``, ``inverse_transform`` and
+            ``score`` are refused: they need them.
         """
         self._validate_params()
-        self._fit(CovarianceFederation(S, n_samples, feature_names), Course(rows_known=n_samples is not None))
+        self._fit(CovarianceFederation(S, n_samples, feature_names))
         return self
+
+    def _check_without_rows(self) -> None:
+        """Refuse settings that need rows, where there is only a covariance."""
+        for name in ("n_components", "n_nonzero"):
+            if self._auto(name):
+                raise ValueError(
+                    f"The {name!r} parameter of ExactSPCA must be a number: 'auto' needs rows, and there is only a "
+                    "covariance."
+                )
+        asked = {
+            "folds": self.folds,
+            "sample": self.sample,
+            "missing": None if self.missing == "mean" else self.missing,
+        }
+        for name, value in asked.items():
+            if value is not None:
+                raise ValueError(
+                    f"The {name!r} parameter of ExactSPCA needs rows, and there is only a covariance. Leave it out."
+                )
 
     def _moments_of(self, state: ExactState, rounds: Rounds) -> Moments:
         """Return the moments with which an interrupted fit began, if it was this one."""

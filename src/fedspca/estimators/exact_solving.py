@@ -47,7 +47,6 @@ class Course(NamedTuple):
     state: ExactState | None = None
     on_state: Callable[[ExactState], object] | None = None
     earlier: loop.Earlier | None = None  # where a fit to other rows of these features ended
-    rows_known: bool = True  # for a given covariance, the number of rows may be unknown
 
 
 BEGINNING = Course()

@@ -102,6 +102,16 @@ class Around:
         """How the sites see their rows before anything is asked."""
         return preparation_of(self._federation)
 
+    @property
+    def rows_seen(self) -> bool:
+        """Whether there are rows behind the answers, and not only a covariance."""
+        return rows_seen(self._federation)
+
+    @property
+    def rows_counted(self) -> bool:
+        """Whether the number of rows is known."""
+        return rows_counted(self._federation)
+
     def noise_in(self, frame: Frame) -> float | None:
         """Return the variance of the semicircle law of the noise in S, seen in a frame; None without noise."""
         return noise_in(self._federation, frame)
@@ -116,6 +126,16 @@ def noise_in(federation: Federation, frame: Frame) -> float | None:
 def preparation_of(federation: Federation) -> Preparation:
     """Return how a federation's sites see their rows; unchanged, if it does not say."""
     return getattr(federation, "preparation", PLAIN)
+
+
+def rows_seen(federation: Federation) -> bool:
+    """Whether there are rows behind a federation's answers; a covariance that was given has none, and no means."""
+    return getattr(federation, "rows_seen", True)
+
+
+def rows_counted(federation: Federation) -> bool:
+    """Whether the number of rows is known; of a covariance that was given it may not be."""
+    return getattr(federation, "rows_counted", True)
 
 
 def is_local(federation: Federation) -> bool:

@@ -1,7 +1,8 @@
 """A covariance in place of rows, for published matrices whose rows are no longer available."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ ASYMMETRY = 1e-6  # tolerance relative to the largest entry: the error of roundi
 INDEFINITE = (
     1e-6  # tolerance relative to the largest eigenvalue; tables printed with two digits exceed it and are refused
 )
+LARGEST = 1e140  # sums of squares of larger values may be no numbers
+UNKNOWN_MEANS = (
+    "This model is of a covariance, without rows: the features' means are unknown, and new rows cannot be centred. Fit "
+    "to the rows; or centre and scale new rows as those behind the covariance, and multiply them by the loadings."
+)
 ANSWERED = frozenset({"gram", "gram_product", "gram_sketch", "captured_variance"})
 
 
@@ -37,7 +43,7 @@ class CovarianceFederation:
     feature_names : sequence of str, optional
         The features' names; by default those of a DataFrame, or ``x0``, ``x1``, …
     mean : ndarray of shape (d,), optional
-        The features' means, if they are known; by default zero.
+        The features' means, where the covariance was estimated from rows; by default they are unknown, and zero.
     n_sites : int, default=1
         How many sites the covariance is of.
     preparation : Preparation, optional
@@ -54,16 +60,17 @@ class CovarianceFederation:
         n_sites: int = 1,
         preparation: Preparation = PLAIN,
     ) -> None:
-        names = feature_names if feature_names is not None else getattr(covariance, "columns", None)
-        matrix = checked_covariance(covariance)
+        named = _names_of(covariance)
+        names = named if feature_names is None else feature_names
+        listed = None if names is None else tuple(str(name) for name in names)
+        matrix = checked_covariance(covariance, listed)
         self.covariance = matrix
+        self.rows_seen, self.rows_counted = mean is not None, n_samples is not None
         self.mean = np.zeros(len(matrix)) if mean is None else mean
         self.n_sites = n_sites
         self.preparation = preparation
-        self.n_samples = 2 if n_samples is None else int(n_samples)
-        if self.n_samples < 2:
-            raise InvalidData(f"A covariance is of two rows or more. Got n_samples={n_samples} instead.")
-        self.feature_names = default_names(len(matrix)) if names is None else tuple(str(name) for name in names)
+        self.n_samples = 2 if n_samples is None else _counted(n_samples)
+        self.feature_names = default_names(len(matrix)) if listed is None else listed
         if len(self.feature_names) != len(matrix):
             raise InvalidData(f"{len(self.feature_names)} names were given for a matrix of {len(matrix)} features.")
         if len(set(self.feature_names)) != len(matrix):
@@ -145,23 +152,69 @@ class _Gram:
         return np.asarray(self.gram_matrix() @ x)
 
 
-def checked_covariance(covariance: Any) -> Array:
-    """Return a covariance as an array, or raise :class:`InvalidData`, with figures that say why it is not one."""
+def _counted(n_samples: Any) -> int:
+    """Return a number of rows, or raise :class:`InvalidData`."""
+    whole = isinstance(n_samples, Integral) or (isinstance(n_samples, float) and n_samples.is_integer())
+    if not whole or isinstance(n_samples, bool):
+        raise InvalidData(f"The number of rows behind a covariance is a whole number. Got n_samples={n_samples!r}.")
+    if n_samples < 2:
+        raise InvalidData(f"A covariance is of two rows or more. Got n_samples={n_samples} instead.")
+    return int(n_samples)
+
+
+def _names_of(covariance: Any) -> Iterable[object] | None:
+    """Return the names of a DataFrame's columns; refuse one whose rows are named otherwise."""
+    columns, index = getattr(covariance, "columns", None), getattr(covariance, "index", None)
+    if columns is None or index is None or callable(index):
+        return columns if columns is None else list(columns)
+    names, rows = list(columns), list(index)
+    if rows not in (names, list(range(len(rows)))):  # numbers from 0 on are what pandas writes where nobody named rows
+        raise InvalidData(
+            "The names of the covariance's rows (its index) are not those of its columns, in the same order: "
+            f"{', '.join(map(str, rows[:3]))}, … and {', '.join(map(str, names[:3]))}, … Put both in one order."
+        )
+    return names
+
+
+def checked_covariance(covariance: Any, names: Sequence[str] | None = None) -> Array:
+    """Return a covariance as an array, or raise :class:`InvalidData`, with figures that say why it is not one.
+
+    Parameters
+    ----------
+    covariance : array-like of shape (d, d)
+        What is to be one.
+    names : sequence of str, optional
+        The features, to name in errors.
+    """
     try:
-        matrix = np.array(covariance, dtype=np.float64)
-    except (TypeError, ValueError):
+        given = np.asarray(covariance)
+        if np.iscomplexobj(given):
+            raise InvalidData("The covariance has complex numbers. Give one of real numbers.")
+        matrix = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidData):
+            raise
         raise InvalidData("The covariance must be a square table of numbers.") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise InvalidData(f"The covariance must be a square table of numbers. Got shape {matrix.shape} instead.")
     if not np.isfinite(matrix).all():
-        raise InvalidData("The covariance contains NaN or infinity.")
-    size = float(np.abs(matrix).max()) or 1.0
+        i, j = (int(at) for at in np.argwhere(~np.isfinite(matrix))[0])
+        raise InvalidData(f"The covariance contains NaN or infinity, first {_place(i, j, names)}.")
+    size = float(np.abs(matrix).max())
+    if size > LARGEST:
+        i, j = (int(at) for at in np.unravel_index(np.argmax(np.abs(matrix)), matrix.shape))
+        raise InvalidData(
+            f"The covariance has values too large to square: {matrix[i, j]:g} {_place(i, j, names)}. "
+            "Divide the matrix by a number, or change the units of these features."
+        )
+    if size == 0.0:
+        raise InvalidData("Every value of the covariance is zero: no feature varies, so there is nothing to explain.")
     apart = np.abs(matrix - matrix.T)
     if float(apart.max()) > ASYMMETRY * size:
         i, j = (int(at) for at in np.unravel_index(np.argmax(apart), apart.shape))
         raise InvalidData(
-            f"The covariance is not symmetric: row {i + 1}, column {j + 1} has {matrix[i, j]:g} and row {j + 1}, "
-            f"column {i + 1} has {matrix[j, i]:g}."
+            f"The covariance is not symmetric: {matrix[i, j]:g} {_place(i, j, names)}, and {matrix[j, i]:g} "
+            f"{_place(j, i, names)}."
         )
     matrix = 0.5 * (matrix + matrix.T)
     values = np.linalg.eigvalsh(matrix)
@@ -172,3 +225,10 @@ def checked_covariance(covariance: Any) -> Array:
             "More digits, or pairs of features taken from the same rows, mend it."
         )
     return np.asarray(matrix)
+
+
+def _place(i: int, j: int, names: Sequence[str] | None) -> str:
+    """Say where a value is: by number, and by the features' names where there are any."""
+    if names is None or len(names) <= max(i, j):
+        return f"in row {i + 1}, column {j + 1}"
+    return f"in row {i + 1} ({names[i]!r}), column {j + 1} ({names[j]!r})"

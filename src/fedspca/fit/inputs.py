@@ -1,6 +1,5 @@
 """From files to sites: the features that they share, in one order, and the remarks for a reader."""
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +17,6 @@ from fedspca.data.schema import Schema, agree
 from fedspca.data.store import MemorySink
 from fedspca.data.units import unlike_sites
 from fedspca.data.urls import safe_url, source_name
-from fedspca.federation.covariance import CovarianceFederation
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.linalg.packed import PackedRows
 from fedspca.linalg.profile import Profile
@@ -221,40 +219,6 @@ def _large_enough(sites: list[SiteRows], settings: FitSettings) -> tuple[list[Si
     named = listed([f"{shown(site.site)} ({site.rows.shape[0]} rows)" for site in small], most=20, quote=False)
     kept = [site for site in sites if site.rows.shape[0] >= settings.min_rows]
     return kept, [f"left out, with fewer than {settings.min_rows} rows: {named}"]
-
-
-def read_covariance(path: Path, settings: FitSettings) -> CovarianceFederation:
-    """Read a square table, with the features' names in its first row and, if it has them, in its first column.
-
-    Parameters
-    ----------
-    path : Path
-        The file, in CSV.
-    settings : FitSettings
-        How text tables are written, and how many rows the covariance is of.
-    """
-    with path.open(encoding=settings.encoding or "utf-8-sig", newline="") as file:
-        rows = [row for row in csv.reader(file, delimiter=settings.separator or ",") if row]
-    if len(rows) < 2:
-        raise InvalidData(f"{path}: there is no matrix in this file.")
-    names, lines = rows[0], rows[1:]
-    if len(names) == len(lines) + 1:  # a first column with names
-        names = names[1:]
-    first = len(lines[0]) - len(names)
-    if first == 1 and [line[0] for line in lines] != names:
-        raise InvalidData(f"{path}: the names in the first column are not those of the first row, in the same order.")
-    if len(names) != len(lines) or any(len(line) != first + len(names) for line in lines):
-        raise InvalidData(
-            f"{path}: the first row has {len(names)} names and {len(lines)} rows follow: a covariance is square."
-        )
-    try:
-        matrix = [[float(value.replace(settings.decimal or ".", ".")) for value in line[first:]] for line in lines]
-    except ValueError as error:
-        raise InvalidData(f"{path}: the matrix must hold numbers ({error}).") from None
-    try:
-        return CovarianceFederation(matrix, settings.covariance_rows, names)
-    except InvalidData as error:
-        raise InvalidData(f"{path}: {error}") from None
 
 
 def make_sites(settings: FitSettings, inputs: Inputs) -> list[Site]:

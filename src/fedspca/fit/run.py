@@ -19,8 +19,9 @@ from fedspca.estimators.certainty import plain_certainty
 from fedspca.federation import Federation, LocalFederation
 from fedspca.federation.checkpoint import CheckpointedFederation
 from fedspca.fit.facts import judge
+from fedspca.fit.given import check_settings, read_covariance
 from fedspca.fit.grid import default_grid, follow_path
-from fedspca.fit.inputs import Inputs, make_sites, open_inputs, read_covariance
+from fedspca.fit.inputs import Inputs, make_sites, open_inputs
 from fedspca.fit.obstacles import too_small
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import fit_from, make_estimator
@@ -28,7 +29,6 @@ from fedspca.linalg.feature_sums import column_sums
 from fedspca.model import SparsePCAModel
 from fedspca.model.estimator import plain_round
 from fedspca.site import Site
-from fedspca.site.preparation import unusual
 from fedspca.solvers.exact.loop import Earlier
 from fedspca.solvers.mapping import through
 from fedspca.solvers.rounds import Round, Rounds
@@ -62,6 +62,8 @@ def fit_files(
     earlier : Earlier, optional
         Where a fit to fewer rows ended; see :mod:`fedspca.fit.update`.
     """
+    if settings.covariance_rows is not None:
+        raise ValueError("--covariance-rows is for --covariance, and tables are given: leave it out.")
     estimator = make_estimator(settings, [callback] if callback else [])
     inputs = inputs or open_inputs(settings)
     sites = make_sites(settings, inputs)
@@ -97,18 +99,13 @@ def fit_covariance_file(settings: FitSettings, *, callback: Callback | None = No
     callback : callable, optional
         Called with each round.
     """
-    if settings.files:
-        raise ValueError("Give either tables or --covariance, not both.")
-    if settings.solver != "exact":
-        raise ValueError(f"The solver {settings.solver!r} needs rows; a covariance is for --solver exact.")
-    if asked := [*unusual(vars(settings)), *(["transform"] if settings.transform else [])]:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
-        raise ValueError(f"{options} needs rows, and there is only a covariance. Adjust before you form it.")
+    check_settings(settings)
     estimator = make_estimator(settings, [callback] if callback else [])
-    federation = read_covariance(Path(str(settings.covariance)), settings)
+    given = read_covariance(Path(str(settings.covariance)), settings)
     kept = {name: value for name, value in asdict(settings).items() if name not in {"files", "cache"}}
-    told = ["a covariance was analysed, without rows: figures about rows assume Gaussian rows"]
-    return fitted_model(settings, estimator, federation, study=kept, told=told, site_names=["covariance"])
+    return fitted_model(
+        settings, estimator, given.federation, study=kept, told=list(given.told), site_names=["covariance"]
+    )
 
 
 def _fitted_to_files(

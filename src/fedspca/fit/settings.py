@@ -20,6 +20,7 @@ WORKERS = (  # of fsspca alone
 CONSENSUS = ("rho", "block_sizes", "deflation", "finish", "init")  # of both of the paper's methods
 OF_THE_PAPER = ("preset", *CONSENSUS, *WORKERS)
 AUTO = "auto"  # a number that is chosen from the data
+LAM = "Or: the weight of the l1 norm; one number, or one for each component (every solver)."
 SECTIONS = ("study", "data", "columns", "adjust", "fit", "federation", "privacy", "policy")
 
 
@@ -59,9 +60,7 @@ class SolverSettings:
     variance_kept: float | None = setting(
         "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
     )
-    lam: float | tuple[float, ...] | None = setting(
-        "fit", "Or: the weight of the l1 norm; one number, or one for each component (every solver).", example="100.0"
-    )
+    lam: float | tuple[float, ...] | None = setting("fit", LAM, example="100.0")
     lam1: float | tuple[float, ...] | None = setting(
         "fit",
         "The weight of each site's smoothed norm; one number, or one for each component. 0 is the method of Tan et al. "
@@ -236,6 +235,12 @@ class SolverSettings:
 class FitSettings(SolverSettings):
     """What is to be fitted to what. A list of files makes one site each, unless a column names the sites."""
 
+    lam: float | tuple[float, ...] | None = setting(
+        "fit",
+        f"{LAM} It is compared with sums over all rows: with --covariance give --covariance-rows too, or n - 1 counts "
+        "as 1.",
+        example="100.0",
+    )
     files: tuple[str, ...] = setting("data", "The tables; each file is a site.", (), '["north.csv", "south.parquet"]')
     site_column: str | None = setting("data", "The column that names each row's site.", example='"hospital"')
     common: bool = setting("data", "Use only the features that every site has, and list the others.", False)
@@ -253,7 +258,12 @@ class FitSettings(SolverSettings):
         "Instead of tables: a CSV with a covariance or correlation matrix, the features' names in its first row.",
         example='"S.csv"',
     )
-    covariance_rows: int | None = setting("data", "The number of rows behind that covariance.", example="180")
+    covariance_rows: int | None = setting(
+        "data",
+        "The number of rows behind that covariance. Without it the number is unknown, and --lam is compared with the "
+        "covariance itself.",
+        example="180",
+    )
     cache: str | None = setting("data", "Where prepared copies of large files are kept.", example='"/scratch/cache"')
 
     features: tuple[str, ...] | None = setting("columns", "The features, in order.", example='["age", "bmi"]')

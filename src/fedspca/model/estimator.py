@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 RENAMED = {"agreement": "alignment"}  # figures of a round that had another name in older models
+ABOUT_ROWS = ("rows_seen", "rows_counted")  # facts that are kept where they are not true: a covariance was fitted
 BOUNDS = ("upper_bound", "optimality_gap", "bound_is_dense")  # facts of a fit by ExactSPCA
 
 
@@ -31,6 +32,7 @@ def parts_of(estimator: Any, covariance: ArrayLike | None, facts: Mapping[str, A
         "max_missing": float(getattr(estimator, "max_missing", 0.0)),
         "history": [plain_round(record) for record in estimator.history_],
         **_preparation_facts(estimator),
+        **{name: False for name in ABOUT_ROWS if not getattr(estimator, f"{name}_", True)},
         "left_out_features": [int(j) for j in getattr(estimator, "left_out_features_", ())],
         **({"map_error": error} if (error := getattr(estimator, "feature_map_error_", 0.0)) else {}),
         "constant_features": [int(j) for j in estimator.constant_features_],
@@ -93,6 +95,7 @@ def _estimator(model: "SparsePCAModel") -> Any:
     estimator.adjustment_, estimator.reference_ = model.adjustment, model.reference
     estimator.feature_map_, estimator.feature_map_error_ = map_of(model.maps), model.facts.get("map_error", 0.0)
     estimator.gap_model_ = model.gap_model
+    estimator.rows_seen_, estimator.rows_counted_ = model.rows_seen, model.rows_counted
     estimator.left_out_features_ = np.array(model.facts.get("left_out_features", []), dtype=np.intp)
     estimator.covariate_variance_ = dict(model.facts.get("covariate_variance", {}))
     estimator.weight_factor_ = float(model.facts.get("weight_factor", 1.0))

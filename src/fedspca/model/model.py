@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedspca.anomaly import ScoresRows
 from fedspca.data.transforms import transformed
+from fedspca.federation.covariance import UNKNOWN_MEANS
 from fedspca.files import new_file, spreadsheet_safe
 from fedspca.linalg.beside import Adjustment, Beside, Reference
 from fedspca.linalg.gaps import GapModel
@@ -53,7 +54,8 @@ class SparsePCAModel(ScoresRows, Drawable):
     feature_names : tuple of str
         The features in order.
     n_samples, n_sites : int
-        The numbers of rows and sites in the fit.
+        The numbers of rows and sites in the fit. Of a covariance whose number of rows is unknown, ``n_samples`` is 2
+        and ``rows_counted`` is false; ``mean`` is zero where ``rows_seen`` is false.
     total_variance : float
         Variance of all features together, after scaling.
     facts : mapping
@@ -192,6 +194,7 @@ class SparsePCAModel(ScoresRows, Drawable):
 
     def inverse_transform(self, scores: ArrayLike) -> Array:
         """Reconstruct rows from their scores, in the units in which rows were analysed: after transforms."""
+        self._check_means_known()
         back = np.linalg.pinv(self.components).T  # sparse components need not be orthogonal
         return np.asarray(np.asarray(scores, dtype=np.float64) @ back) * self.scale + self.mean
 
@@ -213,6 +216,7 @@ class SparsePCAModel(ScoresRows, Drawable):
         self, X: ArrayLike, *, covariates: ArrayLike | None = None, own: Own | Harmony | None = None
     ) -> Array:
         """Rows centred, scaled and adjusted as the model sees them, with missing values at the mean."""
+        self._check_means_known()
         rows = self._analysed(X)
         missing = np.isnan(rows)
         if missing.any() and not self.facts.get("max_missing"):
@@ -229,6 +233,10 @@ class SparsePCAModel(ScoresRows, Drawable):
         seen = frame if own is None else own.seen(frame)
         explained = Beside(lines).explained(seen.adjustment)
         return np.asarray((np.where(missing, 0.0, rows - seen.mean) - explained) / seen.scale)
+
+    def _check_means_known(self) -> None:
+        if not self.rows_seen:
+            raise ValueError(UNKNOWN_MEANS)
 
     def _lines(self, n: int, covariates: ArrayLike | None) -> Array | None:
         """Return the covariates of n rows. Refuse if covariates are missing, or given but not needed."""

@@ -50,8 +50,7 @@ class Drawable(Readable):
     def __repr__(self) -> str:
         head = (
             f"SparsePCAModel: {count(self.n_components, 'component')} of {count(len(self.feature_names), 'feature')}, "
-            f"{self.captured_ratio:.1%} of the variance of {count(self.n_samples, 'row')} at "
-            f"{count(self.n_sites, 'site')}"
+            f"{self.captured_ratio:.1%} of the variance of {self.source}"
         )
         lines = [head]
         for number, (weights, share) in enumerate(zip(self.components, self.captured_shares, strict=True), 1):

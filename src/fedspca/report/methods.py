@@ -51,13 +51,14 @@ def _by_em(model: SparsePCAModel) -> bool:
 
 
 def _data(model: SparsePCAModel, params: Mapping[str, Any]) -> str:
+    over = f"{count(len(model.feature_names), 'feature')}"
+    if not model.rows_seen:
+        scaled = ", which were divided by their standard deviation" if params.get("scale") else ""
+        return f"We analysed {model.source} over {over}{scaled}."
     jointly = params.get("scale") and model.preparation.scale not in {"site", "allele"}
     scaled = "centred and divided by their joint standard deviation" if jointly else "centred"
     where = "one site" if model.n_sites == 1 else f"{model.n_sites} sites"
-    rows = (
-        f"We analysed {count(model.n_samples, 'row')} from {where} over {count(len(model.feature_names), 'feature')}, "
-        f"which were {scaled}."
-    )
+    rows = f"We analysed {count(model.n_samples, 'row')} from {where} over {over}, which were {scaled}."
     return " ".join([rows, *_gaps(model), *model.adjusted()])
 
 
@@ -72,9 +73,13 @@ def _gaps(model: SparsePCAModel) -> list[str]:
 def _problem(model: SparsePCAModel, made: Mapping[str, Any]) -> str:
     params = made.get("params", {})
     kind = {"FASPCA": "FASPCA, a consensus method (ADMM)", "FSSPCA": "FSSPCA, a consensus method (ADMM)"}
-    method = kind.get(str(made.get("class")), "ExactSPCA, which solves the problem of the pooled data")
+    method = kind.get(str(made.get("class")), _exactly(model))
     what = f"{count(model.n_components, 'sparse principal component')}"
     return f"We computed {what} with {method}, {_sparsity(params)} (fedspca {__version__})."
+
+
+def _exactly(model: SparsePCAModel) -> str:
+    return f"ExactSPCA{', which solves the problem of the pooled data' if model.rows_seen else ''}"
 
 
 def _sparsity(params: Mapping[str, Any]) -> str:

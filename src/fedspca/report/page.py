@@ -109,17 +109,18 @@ def _page(model: SparsePCAModel, title: str, parts: list[Part]) -> str:
 def _parts(model: SparsePCAModel, scores: NDArray[np.float64] | None, classes: Sequence[object] | None) -> list[Part]:
     components = join(*(sections.component(model, number) for number in range(model.n_components)))
     related = [sections.correlation(model), sections.biplot(model, scores, classes)]
+    sent = record.communication(model) if model.rows_seen else Markup("")
     every = [
         Part("components", "Components", components),
         Part("certainty", "How sure it is", certainty(model) or Markup("")),
         Part("variance", "Variance captured and sparsity", sections.variance(model)),
         Part("relations", "How components and features relate", _side(related)),
-        Part("sites", "How well it fits each site", sections.sites(model)),
+        Part("sites", "How well it fits each site", sections.sites(model) if model.rows_seen else Markup("")),
         Part("features", "All features", sections.features(model)),
         Part("methods", "Methods, for a paper", _methods(model)),
         Part("files", "Files to take along", _downloads(model)),
         Part("convergence", "Convergence", record.convergence(model), record=True),
-        Part("communication", "What the sites sent", record.communication(model), record=True),
+        Part("communication", "What the sites sent", sent, record=True),
         Part("institutions", "Between institutions", record.between_institutions(model)),
         Part("data", "The data", record.data_notes(model)),
         Part("settings", "Settings and versions", record.reproduction(model), record=True),
@@ -157,19 +158,18 @@ def loadings_csv(model: SparsePCAModel) -> str:
 def _tiles(model: SparsePCAModel) -> Markup:
     sent = sum(r["bytes_up"] for r in model.facts.get("history", []))
     rounds = len(model.facts.get("history", []))
+    seen = model.rows_seen
+    rows = count(model.n_samples, "row").split(" ", 1)
+    if not seen:
+        rows = [f"{model.n_samples:,}" if model.rows_counted else "unknown", "rows behind it"]
     figures = [
-        *(
-            count(number, noun).split(" ", 1)
-            for number, noun in (
-                (model.n_samples, "row"),
-                (model.n_sites, "site"),
-                (len(model.feature_names), "feature"),
-            )
-        ),
+        rows,
+        *([count(model.n_sites, "site").split(" ", 1)] if seen else []),
+        count(len(model.feature_names), "feature").split(" ", 1),
         (f"{model.captured_ratio:.1%}", "variance captured"),
         count(sum(model.nonzeros), "non-zero weight").split(" ", 1),
         count(rounds, "round").split(" ", 1),
-        (words.size(sent), "sent by each site in the fit"),
+        *([(words.size(sent), "sent by each site in the fit")] if seen else []),
     ]
     return tag("ul", *(tag("li", tag("b", value), tag("span", name)) for value, name in figures), class_="tiles")
 

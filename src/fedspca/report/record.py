@@ -102,10 +102,15 @@ def between_institutions(model: SparsePCAModel) -> Markup:
 def data_notes(model: SparsePCAModel) -> Markup:
     """Say what was done to the data."""
     told = [tag("p", sentence) for sentence in model.adjusted()]
-    told += [tag("p", f"{note[0].upper()}{note[1:]}.") for note in model.facts.get("told", [])]
+    told += [tag("p", f"{words.capitalised(note)}.") for note in model.facts.get("told", [])]
+    if not model.rows_seen:
+        analysed = f"{words.capitalised(model.source)} was analysed. The features' means and the rows are unknown."
+        told.insert(0, tag("p", analysed))
     constant = [model.feature_names[j] for j in model.facts.get("constant_features", [])]
     if constant:
         told.append(tag("p", f"Features with one value everywhere, which get no weight: {', '.join(constant[:20])}."))
+    if not model.rows_seen:
+        return join(*told)
     gaps = int(np.count_nonzero(model.missing_share))
     if not gaps:
         return join(*told, tag("p", "No value is missing."))

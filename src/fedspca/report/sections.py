@@ -153,8 +153,9 @@ def biplot(
     """Show features, and rows if they may be shown, in the plane of the first two components."""
     if model.n_components < 2:
         return None
+    add = " Whoever holds rows may add them with fedspca report --rows." if model.rows_seen else ""
     rows = (
-        "Rows are not drawn: the model holds none. Whoever holds rows may add them with fedspca report --rows."
+        f"Rows are not drawn: the model holds none.{add}"
         if scores is None
         else f"Dots are the scores of {count(len(scores), 'row')} that were given for this report."
     )
@@ -173,17 +174,23 @@ def features(model: SparsePCAModel) -> Markup:
     known, spread = model.feature_correlations, model.spread
     shown = range(min(model.n_components, 8)) if known is not None else range(0)
     units = [words.unit(name) for name in model.feature_names]
-    heads = [("Feature", False), *([("Unit", False)] if any(units) else []), ("Mean", True)]
+    seen = model.rows_seen  # a covariance that was given has no means, and no values that could be missing
+    heads = [("Feature", False), *([("Unit", False)] if any(units) else []), *([("Mean", True)] if seen else [])]
     heads += [] if spread is None else [("Standard deviation", True)]
-    heads += [("Missing", True), ("In components", False), *((f"With score {k + 1}", True) for k in shown)]
+    heads += [
+        *([("Missing", True)] if seen else []),
+        ("In components", False),
+        *((f"With score {k + 1}", True) for k in shown),
+    ]
     order = _by_use(model)
     rows = []
     for j in order[:LISTED]:
         used = ", ".join(str(k + 1) for k in range(model.n_components) if model.components[k, j])
         row: list[Any] = [model.feature_names[j], *([units[j]] if any(units) else [])]
-        row += [(model.mean[j], f"{model.mean[j]:.4g}")]
+        row += [(model.mean[j], f"{model.mean[j]:.4g}")] if seen else []
         row += [] if spread is None else [(spread[j], f"{spread[j]:.4g}")]
-        row += [(model.missing_share[j], f"{model.missing_share[j]:.1%}"), used or "none"]
+        row += [(model.missing_share[j], f"{model.missing_share[j]:.1%}")] if seen else []
+        row += [used or "none"]
         rows.append(row + ([] if known is None else [(known[k, j], f"{known[k, j]:+.2f}") for k in shown]))
     told = "Features that have a weight come first, then those that correlate most with a score."
     told += (

@@ -20,7 +20,7 @@ def headline(model: SparsePCAModel) -> str:
 
 def who_and_when(model: SparsePCAModel) -> str:
     """Say when the report was written and who took part."""
-    names = model.facts.get("site_names") or []
+    names = (model.facts.get("site_names") or []) if model.rows_seen else []
     told = f"Report of {datetime.now(UTC):%-d %B %Y}."
     if not names:
         return told
@@ -31,10 +31,8 @@ def who_and_when(model: SparsePCAModel) -> str:
 def summary(model: SparsePCAModel) -> str:
     """Say in a few sentences what was found."""
     nonzero, weights = sum(model.nonzeros), model.components.size
-    where = "at one site" if model.n_sites == 1 else f"at {model.n_sites} sites"
     told = (
-        f"{count(model.n_samples, 'row')} {where} were analysed together. Rows stayed where they are: only sums over "
-        f"the sites were exchanged. {_found(model)} {model.captured_ratio:.1%} of the variance, with {nonzero:,} of "
+        f"{_analysed(model)} {_found(model)} {model.captured_ratio:.1%} of the variance, with {nonzero:,} of "
         f"{weights:,} possible weights"
     )
     best = sum((model.facts.get("dense_variance_ratio") or [])[: model.n_components])
@@ -44,6 +42,21 @@ def summary(model: SparsePCAModel) -> str:
             f"keep {model.captured_ratio / best:.1%} of that"
         )
     return f"{told}."
+
+
+def _analysed(model: SparsePCAModel) -> str:
+    if not model.rows_seen:
+        return f"{capitalised(model.source)} was analysed, without the rows themselves."
+    where = "at one site" if model.n_sites == 1 else f"at {model.n_sites} sites"
+    return (
+        f"{count(model.n_samples, 'row')} {where} were analysed together. Rows stayed where they are: only sums over "
+        "the sites were exchanged."
+    )
+
+
+def capitalised(sentence: str) -> str:
+    """Return a sentence with its first letter large."""
+    return f"{sentence[0].upper()}{sentence[1:]}"
 
 
 def _found(model: SparsePCAModel) -> str:
@@ -64,6 +77,8 @@ def next_step(model: SparsePCAModel) -> str:
                 f"Next: if more variance matters more than short lists, try --nonzero {chosen['nonzero']}, which "
                 f"captures {chosen['explained']:.1%}; see the chart of variance against weights."
             )
+    if not model.rows_seen:
+        return "Next: name each component from its features."
     return "Next: name each component from its features, then use it on new rows: fedspca transform."
 
 

@@ -299,12 +299,16 @@ def test_products_answer_from_a_covariance_too():
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
-        ([[1.0, 0.5], [0.4, 1.0]], "not symmetric: row 1, column 2 has 0.5 and row 2, column 1 has 0.4"),
+        ([[1.0, 0.5], [0.4, 1.0]], "not symmetric: 0.5 in row 1, column 2, and 0.4 in row 2, column 1"),
         ([[1.0, 2.0], [2.0, 1.0]], "not positive semidefinite: its eigenvalues go from -1 to 3"),
         ([[1.0, np.nan], [np.nan, 1.0]], "NaN"),
         ([[1.0, 0.5, 0.1]], "square"),
         ([["a"]], "numbers"),
-        (np.zeros((2, 2)), "from 0 to 0"),
+        (np.zeros((2, 2)), "no feature varies"),
+        ([[1.0, 0.0], [0.0, 1e200]], r"too large to square: 1e\+200 in row 2, column 2"),
+        (np.eye(3) * 1e300, "too large to square"),
+        ([[1.0, 1j], [-1j, 1.0]], "complex"),
+        (-np.eye(2), "not positive semidefinite: its eigenvalues go from -1 to -1"),
     ],
 )
 def test_what_is_no_covariance_is_refused_with_its_numbers(matrix, message):
@@ -319,3 +323,7 @@ def test_names_and_rows_of_a_covariance_are_checked():
         CovarianceFederation(np.eye(2), feature_names=["a", "a"])
     with pytest.raises(InvalidData, match="n_samples=1"):
         CovarianceFederation(np.eye(2), 1)
+    for wrong in (2.5, "178", np.nan, np.inf, True):
+        with pytest.raises(InvalidData, match=r"is a whole number\. Got n_samples="):
+            CovarianceFederation(np.eye(2), wrong)
+    assert CovarianceFederation(np.eye(2), np.float64(178)).n_samples == 178
