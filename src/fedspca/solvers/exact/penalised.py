@@ -86,15 +86,25 @@ class Penalised:
         return [scatter(self._canonical(quadratic, s.w), rows, model.n_features) for s in found[:keep]]
 
     def on(
-        self, quadratic: Quadratic, basis: Array, rotations: Array, before: list[Array], deadline: float
+        self,
+        quadratic: Quadratic,
+        basis: Array,
+        rotations: Array,
+        before: list[Array],
+        deadline: float,
+        *,
+        partitions: int = 0,
     ) -> L1Solution:
-        """The best point found on S itself, which needs no model and no rounds. ``before`` are further starts."""
+        """The best point found on S itself, which needs no model and no rounds.
+
+        ``before`` are further starts, and there are so many random ``partitions``.
+        """
         rows = self._likely(2.0 * (quadratic @ basis), most=max(self.tuning.most, self.tuning.least * basis.shape[1]))
         # S is searched once, a model several times for r > 2: so the search is then not reduced for many features
         wide = self.tuning.wide if basis.shape[1] <= 2 else len(basis)
         # of many features only some are searched: a good start for the steps over all of them is enough
         hurried = len(rows) < len(basis) and basis.shape[1] > self.tuning.some
-        tuning = replace(self.tuning, deadline=deadline, wide=wide, hurried=hurried)
+        tuning = replace(self.tuning, deadline=deadline, wide=wide, hurried=hurried, partitions=partitions)
         part, inside = quadratic, basis
         if len(rows) < len(basis):
             part, inside = quadratic.rows(rows), self._inside(basis, rows)

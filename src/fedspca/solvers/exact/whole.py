@@ -283,8 +283,8 @@ def _penalised(
 ) -> Solved:
     start = nystrom.complete(seen.basis, state.n_components)
     before = [] if earlier is None else [orthonormal(earlier.w)]
-    thorough = replace(problem, tuning=replace(problem.tuning, partitions=_PARTITIONS if seconds > 0.0 else 0))
-    near = thorough.on(DenseQuadratic(seen.s), start, state.rotations, before, deadline)
+    partitions = _PARTITIONS if seconds > 0.0 else 0
+    near = problem.on(DenseQuadratic(seen.s), start, state.rotations, before, deadline, partitions=partitions)
     found = problem.finished(DenseQuadratic(s), near)
     certificate = problem.certificate(found.w, s @ found.w, found.multiplier)
     stopped = StopReason.CERTIFIED if certificate <= problem.tol else StopReason.STALLED
