@@ -85,7 +85,7 @@ def test_the_same_loadings_come_out_each_time():
 
 
 def test_large_problems_and_those_that_are_late_stay_as_they_are():
-    assert starts_for(6, K) == 400
+    assert starts_for(6, K) == 200
     assert starts_for(40, (5, 5, 5)) > 100
     assert starts_for(830, (12, 12)) < 10
     first = searched(BUTTERFLIES)
