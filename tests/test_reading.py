@@ -168,7 +168,7 @@ def test_a_number_and_its_noun_agree():
     )
     one = SparsePCAModel.from_estimator(ExactSPCA(1, n_nonzero=1).fit(WDBC[:, :1]))
     assert "1 component of 1 feature," in repr(one)
-    assert "of 569 rows at 1 site" in repr(one)
+    assert "of 569 rows of 1 site" in repr(one)
     page = report_html(one)
     for told in ("<b>1</b><span>site</span>", "<b>1</b><span>feature</span>", "<b>1</b><span>non-zero weight</span>"):
         assert told in page

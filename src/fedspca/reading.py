@@ -50,14 +50,14 @@ class Readable:
     def source(self) -> str:
         """What was fitted to, in words: rows of sites, or a covariance of so many rows."""
         if self.rows_seen:
-            return f"{self.n_samples:,} rows of {self.n_sites} site(s)"
-        rows = f"{self.n_samples:,} rows" if self.rows_counted else "an unknown number of rows"
+            return f"{count(self.n_samples, 'row')} of {count(self.n_sites, 'site')}"
+        rows = count(self.n_samples, "row") if self.rows_counted else "an unknown number of rows"
         return f"a covariance of {rows}"
 
     @property
     def nonzeros(self) -> list[int]:
         """Non-zero weights of each component."""
-        return [int(count) for count in np.count_nonzero(self.components, axis=1)]
+        return [int(number) for number in np.count_nonzero(self.components, axis=1)]
 
     @property
     def captured_ratio(self) -> float:
