@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedspca import ExactSPCA
+from fedspca.linalg.cardinality.fewest import no_more_than_alike
 from fedspca.linalg.cardinality.joint import best_loadings
 from fedspca.linalg.cardinality.polish import Fit, captured, refit_orthogonal
 from fedspca.linalg.cardinality.restarts import restarted, starts_for
@@ -61,6 +62,20 @@ def test_a_fit_uses_them_where_there_is_time_for_a_proof():
     fits = [ExactSPCA(3, n_nonzero=2, proof_seconds=seconds).fit_covariance(BUTTERFLIES) for seconds in (0.25, 0.0)]
     assert -fits[0].objective_ >= best * (1.0 - 1e-9)
     assert -fits[1].objective_ < 0.99 * best
+
+
+@pytest.mark.parametrize(("whole", "weights"), [(True, 6), (False, 8)])
+def test_the_check_of_a_share_uses_them(whole, weights):
+    """The first column has two weights too many, and without random supports two in each miss the target."""
+    target, w = best_apart(BUTTERFLIES) * (1.0 - 1e-9), np.zeros((6, 3))
+    for j, pair in enumerate(([0, 1], [2, 3], [4, 5])):
+        w[pair, j] = np.linalg.eigh(BUTTERFLIES[np.ix_(pair, pair)])[1][:, -1]
+    w[:, 0] = 0.9 * w[:, 0] + np.sqrt(0.19) * np.array([0.0, 0.0, w[3, 1], -w[2, 1], 0.0, 0.0])
+    start = refit_orthogonal(BUTTERFLIES, w)
+    assert np.count_nonzero(start.w) == 8
+    found = no_more_than_alike(BUTTERFLIES, start, target, hope=0.0, tuning=Tuning(), starts=[], whole=whole)
+    assert found.variance >= target
+    assert np.count_nonzero(found.w) == weights
 
 
 @pytest.mark.parametrize("orthogonal", [True, False])
