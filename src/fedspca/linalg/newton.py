@@ -9,7 +9,7 @@ from scipy.linalg import lapack
 
 from fedspca.linalg.compiled import stiefel
 from fedspca.linalg.compiled.library import library
-from fedspca.linalg.quadratic import DenseQuadratic, HalfWay, Quadratic
+from fedspca.linalg.quadratic import DenseQuadratic, HalfWay, Quadratic, nearly_all
 from fedspca.linalg.small import positive_factor, solve_factored
 from fedspca.linalg.sparse_stiefel import Tangent, retract
 
@@ -102,7 +102,7 @@ def polish(
     rough = tol > 1e-4  # a rough solve only ranks starts: it has to leave saddle points, but needs few digits
     max_newton, max_cg = (min(max_newton, 2), 12) if rough else (max_newton, 40)
     scale = 2.0 * float(np.linalg.norm(half)) or 1.0
-    keep = np.flatnonzero(w.any(axis=1))
+    keep = nearly_all(np.flatnonzero(w.any(axis=1)), len(w))
     part = p if len(keep) == len(w) else p.rows(keep, often=max_newton > 1)
     wk, slope, moved = w[keep], 2.0 * half[keep], False
     for _ in range(max_newton):

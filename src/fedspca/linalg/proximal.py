@@ -10,11 +10,12 @@ from fedspca.linalg.compiled import proximal as compiled
 from fedspca.linalg.compiled import stiefel
 from fedspca.linalg.compiled.blas import with_blas
 from fedspca.linalg.newton import Surrogate, descend, polish
-from fedspca.linalg.quadratic import DenseQuadratic, Quadratic
+from fedspca.linalg.quadratic import DenseQuadratic, Quadratic, nearly_all
 from fedspca.linalg.shrinkage import soft_threshold
 from fedspca.linalg.sparse_stiefel import NormalEquations, retract
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 SMALL = 200  # with at most this many rows, a working set costs more than it saves
 _UNDAMPED = 1e-10  # the least damping, as a share of the mean curvature of the dual
@@ -64,7 +65,7 @@ def minimise(
         weights = np.broadcast_to(weights, (r,))
     if d <= (SMALL if r <= 6 else CAREFUL):
         return _solve(_restricted(quadratic, None, weights, start, half), start, tol, max_iter, multiplier)
-    rows = _first_rows(quadratic @ start if half is None else half, weights, start, known=half is not None)
+    rows = nearly_all(_first_rows(quadratic @ start if half is None else half, weights, start, known=half is not None), d)
     origin, used = start, 0
     while True:
         problem = _restricted(quadratic, rows, weights, origin, half)
@@ -82,11 +83,11 @@ def minimise(
         if not violated or used >= max_iter:
             return L1Solution(w, part.multiplier, part.objective, part.residual, used, part.converged and not violated)
         near = np.flatnonzero(excess > -0.1 * weights.min())
-        rows, start, multiplier = np.union1d(rows, near), w, part.multiplier
+        rows, start, multiplier = nearly_all(np.union1d(rows, near), d), w, part.multiplier
 
 
 def _restricted(
-    quadratic: Quadratic, rows: NDArray[np.intp] | None, lam: Array, origin: Array, half: Array | None
+    quadratic: Quadratic, rows: Index | None, lam: Array, origin: Array, half: Array | None
 ) -> Surrogate:
     """The surrogate on some rows. If C is not zero, these include all rows that the origin uses."""
     if rows is not None:
@@ -94,7 +95,7 @@ def _restricted(
     return Surrogate(quadratic, np.zeros_like(origin) if half is None else half - quadratic @ origin, lam)
 
 
-def _first_rows(half: Array, lam: Array, start: Array, *, known: bool) -> NDArray[np.intp]:
+def _first_rows(half: Array, lam: Array, start: Array, *, known: bool) -> Index:
     """Rows likely to be non-zero: those of a sparse start; for a dense start, those with a gradient near lam."""
     score = (np.abs(half) - 0.4 * lam).max(axis=1)
     chosen = score > 0.0

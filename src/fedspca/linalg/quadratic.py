@@ -9,7 +9,13 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 HalfWay = Array
 
+_MOST = 0.85  # share of the rows from which on all are taken
 _DENSE_ANYWAY = 64  # with at most this many rows, calls cost more than arithmetic: one product is faster than two
+
+
+def nearly_all(rows: Index, d: int) -> Index:
+    """The rows; all of them if few are missing: a copy of the others would take longer than it saves."""
+    return rows if len(rows) < _MOST * d else np.arange(d)
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,9 @@ class DenseQuadratic(Quadratic):
         return self.factor.take(index, axis=0).take(index, axis=1)
 
     def rows(self, index: Index, *, often: bool = True) -> "Quadratic":
-        """The principal submatrix on the given features."""
+        """The principal submatrix on the given features; on all of them in their order, the same object."""
+        if len(index) == self.n_rows and np.array_equal(index, np.arange(self.n_rows)):
+            return self
         return DenseQuadratic(self.block(index), shift=self.shift)
 
     def compact(self) -> "Quadratic":

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_DIGITS = 2.0**26
+_HALF = 13  # each of the two features of an entry gives half of its 26 binary digits
 _UNLIKELY = 1.37  # so that no common variance, such as 1 or a number of rows, lies between two powers of two
 
 
@@ -46,9 +46,14 @@ def coarse(s: Array) -> Array:
     Matrices that differ by rounding errors are then equal to the last bit, unless an entry is half way between two
     multiples. Such an entry is rare: rounding errors are millions of times smaller than the multiples.
     """
-    _, exponents = np.frexp(_UNLIKELY * np.sqrt(s.diagonal()))  # powers of two: they divide without rounding
-    units = np.ldexp(1.0, exponents)
-    return np.asarray(np.rint(s / units / units[:, None] * _DIGITS) / _DIGITS * units[:, None] * units)
+    _, exponents = np.frexp(_UNLIKELY * np.sqrt(s.diagonal()))
+    units, inverse = np.ldexp(1.0, exponents - _HALF), np.ldexp(1.0, _HALF - exponents)  # products are not rounded
+    rough = s * inverse
+    rough *= inverse[:, None]
+    np.rint(rough, out=rough)
+    rough *= units[:, None]
+    rough *= units
+    return rough
 
 
 def _upper(d: int) -> NDArray[np.bool_]:

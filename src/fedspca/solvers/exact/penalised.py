@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedspca.linalg import nystrom
 from fedspca.linalg.certificate import certify
 from fedspca.linalg.proximal import L1Solution, minimise
-from fedspca.linalg.quadratic import Quadratic
+from fedspca.linalg.quadratic import Quadratic, nearly_all
 from fedspca.linalg.rotations import canonical_order
 from fedspca.linalg.shrinkage import soft_threshold
 from fedspca.linalg.splitting import settle
@@ -146,8 +146,9 @@ class Penalised:
             excess[rows] = -np.inf
             if tuning.late or (to == tol and float(excess.max()) <= 0.5 * tol * float(np.linalg.norm(gradient))):
                 break
-            rows = np.union1d(rows, np.flatnonzero(excess > -tuning.nearly * float(self.lam.min())))
-            part = quadratic if len(rows) == d else quadratic.rows(rows)
+            more = np.flatnonzero(excess > -tuning.nearly * float(self.lam.min()))
+            rows = nearly_all(np.union1d(rows, more), d)
+            part = quadratic.rows(rows)
             to = tol if to <= few else max(few, tol)
             found = solved(part, self.lam, w[rows], to, tuning, multiplier)
             w, multiplier = scatter(found.w, rows, d), found.multiplier
