@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedspca.linalg.certificate import certify
-from fedspca.linalg.proximal import minimise, proximal_point
+from fedspca.linalg.proximal import minimise, minimise_through_dense, proximal_point
 from fedspca.linalg.quadratic import DenseQuadratic
 from fedspca.linalg.rotations import random_rotations
 from fedspca.linalg.stiefel import orthonormality_error
@@ -58,3 +58,37 @@ def test_steps_that_run_out_say_so():
     assert not found.converged
     assert found.n_iter == 2
     assert orthonormality_error(found.w) < 1e-10
+
+
+def few_rows(seed, d=40):
+    """A covariance of 80 rows whose features vary unequally: columns of a sparse solution share few features."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((80, d)) * np.exp(0.7 * rng.standard_normal(d))
+    return np.cov(x.T)
+
+
+def test_where_steps_within_a_support_are_stuck_dense_points_lead_on():
+    stuck = 0
+    for seed in (0, 4, 8):
+        s, r = few_rows(seed), 11
+        q, lam = DenseQuadratic(s), np.full(r, 0.1 * np.sort(s.diagonal())[-r:].mean())
+        for turn in random_rotations(3, r, np.random.default_rng(seed)):
+            near = minimise(q, lam, leading(s, r) @ turn, tol=1e-8)
+            if not 1e-5 < near.residual < 2e-3:  # it is there, or still far from any stationary point
+                continue
+            stuck += 1
+            found = minimise_through_dense(q, lam, near, tol=1e-7)
+            assert found.objective <= near.objective
+            assert orthonormality_error(found.w) < 1e-7
+            assert certify(found.w, 2.0 * s @ found.w, lam).residual <= 1e-2 * near.residual
+    assert stuck >= 3
+
+
+def test_dense_points_end_where_they_began_if_there_is_no_time():
+    s, r = few_rows(4), 11
+    q, lam = DenseQuadratic(s), np.full(r, 0.1 * np.sort(s.diagonal())[-r:].mean())
+    near = minimise(q, lam, leading(s, r), tol=1e-8, max_iter=3)
+    assert not near.converged
+    found = minimise_through_dense(q, lam, near, tol=1e-12, deadline=0.0)
+    assert found.n_iter <= near.n_iter + 1
+    assert found.objective <= near.objective

@@ -1,18 +1,22 @@
 """The l1 surrogate on the Stiefel manifold: proximal steps find the support, Newton steps polish on it."""
 
-from dataclasses import dataclass
+import math
+import time
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca.linalg.certificate import certify
 from fedspca.linalg.compiled import proximal as compiled
 from fedspca.linalg.compiled import stiefel
 from fedspca.linalg.compiled.blas import with_blas
-from fedspca.linalg.newton import Surrogate, descend, polish
+from fedspca.linalg.newton import DUST, Surrogate, descend, polish
 from fedspca.linalg.quadratic import DenseQuadratic, Quadratic, nearly_all
 from fedspca.linalg.shrinkage import soft_threshold
-from fedspca.linalg.sparse_stiefel import NormalEquations, retract
+from fedspca.linalg.sparse_stiefel import NormalEquations, retract, retract_with_signs
+from fedspca.linalg.splitting import nearest
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -21,6 +25,12 @@ SMALL = 200  # with at most this many rows, a working set costs more than it sav
 _UNDAMPED = 1e-10  # the least damping, as a share of the mean curvature of the dual
 _INEXACT = 1e-3  # relative residual of the equations of a Newton step on the dual, if solved iteratively
 _LENGTHS = (1.0, 0.4, 0.16, 0.064, 0.0256, 0.01)  # of a Newton step on the dual
+_ROUNDED = 1e-12  # share of the objective: near convergence it may stay the same up to rounding
+_BOOST = 1e6  # steps are divided by at most about so much
+_TANGENT = 1e-11  # how far dense steps may leave the tangent space: what the last z lacks to be orthonormal
+_ORTHONORMAL = 1e-8  # an entry of w'w may differ from that of the identity by so much where no smooth set has w
+_PATIENCE, _FALLEN = 25, 0.7  # in so many dense steps the least residual falls to this share, or they end
+_ATTEMPTS, _ATTEMPT = (10, 30, 70), 40  # dense steps after which the sparse point is solved from, with so many steps
 CAREFUL = 1500  # the same for more than six columns: there, leaving rows out at first leads to worse local optima
 
 
@@ -65,7 +75,9 @@ def minimise(
         weights = np.broadcast_to(weights, (r,))
     if d <= (SMALL if r <= 6 else CAREFUL):
         return _solve(_restricted(quadratic, None, weights, start, half), start, tol, max_iter, multiplier)
-    rows = nearly_all(_first_rows(quadratic @ start if half is None else half, weights, start, known=half is not None), d)
+    rows = nearly_all(
+        _first_rows(quadratic @ start if half is None else half, weights, start, known=half is not None), d
+    )
     origin, used = start, 0
     while True:
         problem = _restricted(quadratic, rows, weights, origin, half)
@@ -86,9 +98,89 @@ def minimise(
         rows, start, multiplier = nearly_all(np.union1d(rows, near), d), w, part.multiplier
 
 
-def _restricted(
-    quadratic: Quadratic, rows: Index | None, lam: Array, origin: Array, half: Array | None
-) -> Surrogate:
+def minimise_through_dense(
+    quadratic: Quadratic,
+    lam: Array,
+    near: L1Solution,
+    *,
+    tol: float,
+    max_iter: int = 100,
+    deadline: float = math.inf,
+) -> L1Solution:
+    """Solve on where :func:`minimise` could not: ``near`` itself, if this gains nothing.
+
+    The orthonormal matrices with one support are no smooth set where columns share few features, and steps within the
+    set get stuck there. So here the points between proximal steps are dense: each is the orthonormal matrix nearest to
+    the last z (ManPG; Chen, Ma, So, Zhang 2020). Now and then the sparse z is solved from. In the end z needs no
+    retraction: it is orthonormal up to the square of the last step.
+    """
+    p = Surrogate(quadratic, np.zeros_like(near.w), lam)
+    # the last residual may be that of another point: this one may need nothing
+    known = certify(near.w, 2.0 * p.half_gradient(near.w), lam)
+    near = replace(near, multiplier=known.multiplier, residual=known.residual, converged=known.residual <= tol)
+    if near.converged:
+        return near
+    w, multiplier, boost = nearest(near.w[None])[0], near.multiplier, 1.0
+    best, value, smallest, earlier = near, p.value(w), math.inf, math.inf
+    for it in range(1, max_iter + 1):
+        half = p.half_gradient(w)
+        scale = 2.0 * float(np.linalg.norm(half)) or 1.0
+        step = _steps(multiplier, scale, boost)
+        z, multiplier = proximal_point(w, half, lam, step, multiplier, tol=_TANGENT)
+        residual = float(np.linalg.norm((z - w) / step)) / scale
+        if residual < best.residual and _is_orthonormal(z):
+            best = L1Solution(z, multiplier, value, residual, near.n_iter + it, residual <= tol)
+        smallest = min(smallest, residual)
+        if it % _PATIENCE == 0:
+            if smallest > _FALLEN * earlier:
+                break
+            earlier = smallest
+        if best.converged or time.monotonic() > deadline:
+            break
+        if it in _ATTEMPTS and (start := retract_with_signs(z)) is not None:
+            found = _solve(p, start, tol, _ATTEMPT, multiplier)
+            if found.converged and found.objective <= near.objective + _ROUNDED * abs(near.objective):
+                return found
+        moved = _nearer(p, w, z - w, value, _ROUNDED if residual < 1e-5 else 0.0)
+        if moved is not None:
+            (w, value), boost = moved, max(1.0, boost / 2.0)
+        elif boost < _BOOST:
+            boost *= 3.0
+        else:
+            break
+    return near if best is near else _sparse_end(p, best, near)
+
+
+def _sparse_end(p: Surrogate, end: L1Solution, near: L1Solution) -> L1Solution:
+    """The point at which dense steps ended, without entries that are rounding errors, if it is orthonormal."""
+    z = np.where(np.abs(end.w) > DUST, end.w, 0.0)
+    w = retract_with_signs(z)
+    if w is None or float(np.abs(w - z).max()) > _ORTHONORMAL:
+        w = z
+    value = p.value(w)
+    if not _is_orthonormal(w) or value > near.objective + _ROUNDED * abs(near.objective):
+        return near
+    return replace(end, w=w, objective=value)
+
+
+def _is_orthonormal(w: Array) -> bool:
+    return float(np.abs(w.T @ w - np.eye(w.shape[1])).max()) <= _ORTHONORMAL
+
+
+def _nearer(p: Surrogate, w: Array, move: Array, value: float, slack: float) -> tuple[Array, float] | None:
+    """The orthonormal matrix nearest to ``w + move``, or to a shorter step, that lowers the objective.
+
+    Near convergence it may stay the same up to rounding.
+    """
+    for length in _LENGTHS:
+        point = nearest((w + length * move)[None])[0]
+        reached = p.value(point)
+        if reached < value + slack * abs(value):
+            return point, reached
+    return None
+
+
+def _restricted(quadratic: Quadratic, rows: Index | None, lam: Array, origin: Array, half: Array | None) -> Surrogate:
     """The surrogate on some rows. If C is not zero, these include all rows that the origin uses."""
     if rows is not None:
         quadratic, origin, half = quadratic.rows(rows), origin[rows], None if half is None else half[rows]
@@ -126,14 +218,14 @@ def _solve(p: Surrogate, w: Array, tol: float, max_iter: int, multiplier: Array 
         z, lagrange = proximal_point(w, half, p.lam, step, lagrange, tol=1e-2 * tol)
         residual = float(np.linalg.norm((z - w) / step)) / scale
         converged = residual <= tol
-        accepted = descend(p, z, value, 1e-12 if residual < 1e-5 else 0.0)
+        accepted = descend(p, z, value, _ROUNDED if residual < 1e-5 else 0.0)
         if converged:
             # take this last step too: w may contain a small entry that is zero in z and would spoil the certificate
             w, value = (w, value) if accepted is None else accepted[:2]
             break
         if accepted is None:
             boost *= 3.0
-            if boost > 1e6:
+            if boost > _BOOST:
                 break
             continue
         boost = max(1.0, boost / 2.0)

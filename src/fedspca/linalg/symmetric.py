@@ -48,7 +48,7 @@ def coarse(s: Array) -> Array:
     """
     _, exponents = np.frexp(_UNLIKELY * np.sqrt(s.diagonal()))
     units, inverse = np.ldexp(1.0, exponents - _HALF), np.ldexp(1.0, _HALF - exponents)  # products are not rounded
-    rough = s * inverse
+    rough: Array = s * inverse
     rough *= inverse[:, None]
     np.rint(rough, out=rough)
     rough *= units[:, None]

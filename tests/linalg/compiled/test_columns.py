@@ -101,7 +101,8 @@ def test_both_engines_refit_orthogonal_columns_of_many_non_zeros_alike():
 def test_both_engines_agree_at_the_limits(d, k, orthogonal):
     compiled, plain = both(covariance(np.random.default_rng(d), d, "plain"), k, orthogonal)
     assert compiled.variance == pytest.approx(plain.variance, rel=1e-10)
-    assert [one.tolist() for one in compiled.supports] == [one.tolist() for one in plain.supports]
+    # starts end at the same columns in another order, and rounding decides which of them is kept
+    assert sorted(one.tolist() for one in compiled.supports) == sorted(one.tolist() for one in plain.supports)
 
 
 def sparse_columns(rng, d, k, q):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg import nystrom
 from fedspca.linalg.certificate import certify
-from fedspca.linalg.proximal import L1Solution, minimise
+from fedspca.linalg.proximal import L1Solution, minimise, minimise_through_dense
 from fedspca.linalg.quadratic import Quadratic, nearly_all
 from fedspca.linalg.rotations import canonical_order
 from fedspca.linalg.shrinkage import soft_threshold
@@ -118,15 +118,17 @@ class Penalised:
         multiplier = found.multiplier[np.ix_(order, order)] * np.outer(signs, signs)
         return replace(found, w=found.w[:, order] * signs, multiplier=multiplier)
 
-    def finished(self, quadratic: Quadratic, near: L1Solution) -> L1Solution:
+    def finished(self, quadratic: Quadratic, near: L1Solution, deadline: float) -> L1Solution:
         """The stationary point of S itself near one of an S that is known to seven digits.
 
         Only Newton steps on the support are left to take. With many weights they take long, and the point stays as it
-        is: its residual on S is larger by a ten-millionth.
+        is: its residual on S is larger by a ten-millionth. Where the search was stuck, dense points lead on.
         """
-        if near.w.size >= self.tuning.small:
+        if near.w.size < self.tuning.small:
+            near = minimise(quadratic, self.lam, near.w, tol=_EXACT, max_iter=_LAST, multiplier=near.multiplier)
+        if near.residual <= self.tol or near.w.size * len(self.lam) > self.tuning.dear:
             return near
-        return minimise(quadratic, self.lam, near.w, tol=_EXACT, max_iter=_LAST, multiplier=near.multiplier)
+        return minimise_through_dense(quadratic, self.lam, near, tol=0.5 * self.tol, deadline=deadline)
 
     def _over_all(
         self, quadratic: Quadratic, rows: NDArray[np.intp], found: L1Solution, tol: float, tuning: PenalisedTuning

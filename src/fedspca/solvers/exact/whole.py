@@ -285,7 +285,7 @@ def _penalised(
     before = [] if earlier is None else [orthonormal(earlier.w)]
     partitions = _PARTITIONS if seconds > 0.0 else 0
     near = problem.on(DenseQuadratic(seen.s), start, state.rotations, before, deadline, partitions=partitions)
-    found = problem.finished(DenseQuadratic(s), near)
+    found = problem.finished(DenseQuadratic(s), near, deadline)
     certificate = problem.certificate(found.w, s @ found.w, found.multiplier)
     stopped = StopReason.CERTIFIED if certificate <= problem.tol else StopReason.STALLED
     if time.monotonic() > deadline:
