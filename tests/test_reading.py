@@ -95,11 +95,15 @@ def test_without_scaling_a_feature_whose_unit_decides_is_named():
     assert not [told for told in alike.cautions() if "not scaled" in told]
 
 
-def test_a_fit_that_did_not_converge_says_so():
-    fitted = ExactSPCA(2, lam=5.0, search="products", max_rounds=3, scale=True)
-    with pytest.warns(match="rounds"):
+@pytest.mark.parametrize(
+    ("limit", "remedy"), [({"max_rounds": 3}, "more rounds"), ({"max_seconds": 1e-6}, "more time")]
+)
+def test_a_fit_that_was_cut_short_says_so_and_what_helps(limit, remedy):
+    fitted = ExactSPCA(2, lam=5.0, search="products", scale=True, **limit)
+    with pytest.warns(match=remedy):
         fitted.fit(WDBC)
-    assert "did not converge" in SparsePCAModel.from_estimator(fitted).cautions()[0]
+    (caution,) = [told for told in SparsePCAModel.from_estimator(fitted).cautions() if "before its search" in told]
+    assert remedy in caution
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.metrics import captured_variances
+from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
 
@@ -131,7 +132,7 @@ class Readable:
         if not pairs:
             return []
         named = ", ".join(f"{first} and {second} ({value:+.2f})" for first, second, value in pairs[:5])
-        more = f" and {len(pairs) - 5} more pairs" if len(pairs) > 5 else ""
+        more = f" and {count(len(pairs) - 5, 'more pair')}" if len(pairs) > 5 else ""
         told = f"Some components say nearly the same: {named}{more}. In brackets is the correlation of their scores."
         return [
             f"{told} Ask for more features a component, so that one can take what both say, or for fewer components."
@@ -156,7 +157,8 @@ class Readable:
         ended = self.facts.get("stop_reason")
         if ended is None or self.facts.get("converged", True):
             return []
-        return [f"The fit did not converge. It ended because {ended}. Allow more rounds, or a larger tolerance."]
+        remedy = {reason.value: reason.remedy for reason in StopReason}.get(ended, "")
+        return [f"The fit ended before its search was over, because {ended}. {remedy}".rstrip()]
 
     def _units_in_words(self) -> list[str]:
         odd = list(self.facts.get("odd_units") or {})

@@ -50,6 +50,13 @@ def test_a_model_without_names_takes_a_table_by_order():
     assert np.array_equal(nameless.transform(generated[generated.columns[::-1]]), nameless.transform(rows))
 
 
+def test_a_feature_may_have_the_name_of_an_attribute():
+    rows = make_rows()
+    named = pd.DataFrame(rows, columns=["column_names", "columns", *(f"f{j}" for j in range(2, rows.shape[1]))])
+    model = SparsePCAModel.from_estimator(ExactSPCA(2, n_nonzero=3).fit(named))
+    assert np.array_equal(model.transform(named[named.columns[::-1]]), model.transform(named))
+
+
 def test_numbers_for_names_are_no_names(model):
     rows = make_rows()
     assert names_of(pd.DataFrame(rows)) is None

@@ -127,7 +127,8 @@ def _sureness(model: "SparsePCAModel", component: int) -> dict[int, tuple[str, s
 
 def _print_captured(model: "SparsePCAModel") -> None:
     """Print the variance captured, and how it grows with the components, beside dense PCA's."""
-    total = f"Together they capture {model.captured_ratio:.1%} of the variance"
+    who = "It captures" if model.n_components == 1 else "Together they capture"
+    total = f"{who} {model.captured_ratio:.1%} of the variance"
     dense = model.facts.get("dense_variance_ratio") or []
     if dense:
         total += f"; dense PCA with as many components captures {sum(dense[: model.n_components]):.1%}"

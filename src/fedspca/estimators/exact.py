@@ -87,7 +87,8 @@ class ExactSPCA(ExactSolving):
     proof_seconds : float, default=0.25
         Time for bounds on what any loadings could capture, once the whole covariance is known; 0 turns it off. A
         single component is usually proved optimal within this time. More time gives smaller gaps. Unless it is 0,
-        several components are searched from random starts as well, for less than a tenth of a second. With
+        several components are searched from random starts as well, unless even ten of them take long: for about a
+        tenth of a second, or ten times that where the package was built without a C compiler. With
         ``variance_kept``, unless it is 0, a search for loadings with the same number of non-zeros in each checks that
         none of them keep the share with fewer; it takes as long as a fit with ``n_nonzero``.
     folds : int, optional

@@ -290,18 +290,14 @@ class ExactSolving(FederatedSparsePCA):
 def stopped_early(reason: StopReason, rounds: int, certificate: float | None, tol: float) -> str:
     """Say why a fit stopped before its search was over, and what helps against that reason."""
     certified = certificate is not None and certificate <= tol
-    helps = {
-        StopReason.MAX_SECONDS: "Allow more time (max_seconds).",
-        StopReason.MAX_ROUNDS: "Allow more rounds (max_rounds).",
-    }.get(reason, "Try a larger tol, or precision='float64'.")
     after = f"stopped after {rounds} round{'' if rounds == 1 else 's'}"
     if certified:
         return (
             f"{after}: {reason.value}. The certificate holds ({certificate:.1e}), so that no small change of the "
-            f"loadings helps. The search for other loadings was cut short. {helps}"
+            f"loadings helps. The search for other loadings was cut short. {reason.remedy}"
         )
     reached = "" if certificate is None else f" with a certificate of {certificate:.1e} (tol={tol:g})"
-    return f"{after}{reached}: {reason.value}. {helps}"
+    return f"{after}{reached}: {reason.value}. {reason.remedy}"
 
 
 def _listed(value: Any) -> Any:

@@ -17,6 +17,7 @@ from fedspca.linalg.quadratic import DenseQuadratic, Quadratic, nearly_all
 from fedspca.linalg.shrinkage import soft_threshold
 from fedspca.linalg.sparse_stiefel import NormalEquations, retract, retract_with_signs
 from fedspca.linalg.splitting import nearest
+from fedspca.linalg.stiefel import orthonormality_error
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -25,7 +26,7 @@ SMALL = 200  # with at most this many rows, a working set costs more than it sav
 _UNDAMPED = 1e-10  # the least damping, as a share of the mean curvature of the dual
 _INEXACT = 1e-3  # relative residual of the equations of a Newton step on the dual, if solved iteratively
 _LENGTHS = (1.0, 0.4, 0.16, 0.064, 0.0256, 0.01)  # of a Newton step on the dual
-_ROUNDED = 1e-12  # share of the objective: near convergence it may stay the same up to rounding
+_ROUNDED = 1e-12  # near convergence the objective may stay the same up to rounding: share of what it is made of
 _BOOST = 1e6  # steps are divided by at most about so much
 _TANGENT = 1e-11  # how far dense steps may leave the tangent space: what the last z lacks to be orthonormal
 _ORTHONORMAL = 1e-8  # an entry of w'w may differ from that of the identity by so much where no smooth set has w
@@ -122,13 +123,14 @@ def minimise_through_dense(
         return near
     w, multiplier, boost = nearest(near.w[None])[0], near.multiplier, 1.0
     best, value, smallest, earlier = near, p.value(w), math.inf, math.inf
+    rounding = _ROUNDED * (abs(near.objective) + 2.0 * float(lam @ np.abs(near.w).sum(axis=0)))
     for it in range(1, max_iter + 1):
         half = p.half_gradient(w)
         scale = 2.0 * float(np.linalg.norm(half)) or 1.0
         step = _steps(multiplier, scale, boost)
         z, multiplier = proximal_point(w, half, lam, step, multiplier, tol=_TANGENT)
         residual = float(np.linalg.norm((z - w) / step)) / scale
-        if residual < best.residual and _is_orthonormal(z):
+        if residual < best.residual and orthonormality_error(z) <= _ORTHONORMAL:
             best = L1Solution(z, multiplier, value, residual, near.n_iter + it, residual <= tol)
         smallest = min(smallest, residual)
         if it % _PATIENCE == 0:
@@ -139,43 +141,36 @@ def minimise_through_dense(
             break
         if it in _ATTEMPTS and (start := retract_with_signs(z)) is not None:
             found = _solve(p, start, tol, _ATTEMPT, multiplier)
-            if found.converged and found.objective <= near.objective + _ROUNDED * abs(near.objective):
+            if found.converged and found.objective <= near.objective + rounding:
                 return found
-        moved = _nearer(p, w, z - w, value, _ROUNDED if residual < 1e-5 else 0.0)
+        moved = _nearer(p, w, z - w, value + (rounding if residual < 1e-5 else 0.0))
         if moved is not None:
             (w, value), boost = moved, max(1.0, boost / 2.0)
         elif boost < _BOOST:
             boost *= 3.0
         else:
             break
-    return near if best is near else _sparse_end(p, best, near)
+    return near if best is near else _sparse_end(p, best, near, near.objective + rounding)
 
 
-def _sparse_end(p: Surrogate, end: L1Solution, near: L1Solution) -> L1Solution:
-    """The point at which dense steps ended, without entries that are rounding errors, if it is orthonormal."""
+def _sparse_end(p: Surrogate, end: L1Solution, near: L1Solution, most: float) -> L1Solution:
+    """The point at which dense steps ended, without entries that are rounding errors, if it is at most so high."""
     z = np.where(np.abs(end.w) > DUST, end.w, 0.0)
     w = retract_with_signs(z)
     if w is None or float(np.abs(w - z).max()) > _ORTHONORMAL:
         w = z
     value = p.value(w)
-    if not _is_orthonormal(w) or value > near.objective + _ROUNDED * abs(near.objective):
+    if orthonormality_error(w) > _ORTHONORMAL or value > most:
         return near
     return replace(end, w=w, objective=value)
 
 
-def _is_orthonormal(w: Array) -> bool:
-    return float(np.abs(w.T @ w - np.eye(w.shape[1])).max()) <= _ORTHONORMAL
-
-
-def _nearer(p: Surrogate, w: Array, move: Array, value: float, slack: float) -> tuple[Array, float] | None:
-    """The orthonormal matrix nearest to ``w + move``, or to a shorter step, that lowers the objective.
-
-    Near convergence it may stay the same up to rounding.
-    """
+def _nearer(p: Surrogate, w: Array, move: Array, most: float) -> tuple[Array, float] | None:
+    """The orthonormal matrix nearest to ``w + move``, or to a shorter step, whose objective is below ``most``."""
     for length in _LENGTHS:
         point = nearest((w + length * move)[None])[0]
         reached = p.value(point)
-        if reached < value + slack * abs(value):
+        if reached < most:
             return point, reached
     return None
 

@@ -9,7 +9,8 @@ from fedspca.site.site import default_names
 
 def names_of(X: Any) -> list[str] | None:
     """Return the names of a table's columns; None if it has none, or numbers for names, as scikit-learn takes it."""
-    columns = getattr(X, "column_names", getattr(X, "columns", None))
+    # of a pandas frame, an attribute may be a column of that name
+    columns = X.column_names if hasattr(type(X), "column_names") else getattr(X, "columns", None)
     if columns is None or not any(isinstance(name, str) for name in columns):
         return None
     return [str(name) for name in columns]

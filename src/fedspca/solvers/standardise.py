@@ -241,8 +241,9 @@ def _tell_constant(names: tuple[str, ...], constant: NDArray[np.bool_], mean: Ar
     if constant.all() and tiny.any():
         j = int(np.argmax(tiny))
         raise InvalidData(
-            f"The values are so small that their squares are zero to a computer: the mean of {names[j]!r} is "
-            f"{mean[j]:.1e}. Change the units of the features, so that their numbers are larger."
+            "Every feature is constant over all sites, or its values are so small that their squares are zero to a "
+            f"computer: the mean of {names[j]!r} is {mean[j]:.1e}. Change the units of the features, so that their "
+            "numbers are larger."
         )
     if constant.all():
         raise InvalidData("Every feature is constant over all sites, so there is no variance to explain.")

@@ -24,6 +24,15 @@ class StopReason(Enum):
     MAX_SECONDS = "the allowed time is spent"
     CALLBACK = "a callback stopped it"
 
+    @property
+    def remedy(self) -> str:
+        """What helps where a fit ended so; nothing where it needs no help."""
+        return {
+            StopReason.STALLED: "Try a larger tol, or precision='float64'.",
+            StopReason.MAX_ROUNDS: "Allow more rounds (max_rounds).",
+            StopReason.MAX_SECONDS: "Allow more time (max_seconds).",
+        }.get(self, "")
+
     @classmethod
     def _missing_(cls, value: object) -> "StopReason | None":
         """Read the words of models that were saved earlier."""

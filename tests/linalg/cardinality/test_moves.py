@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
+from fedspca import ExactSPCA
 from fedspca.linalg.cardinality.joint import best_loadings
 from fedspca.linalg.cardinality.moves import redivided
 from fedspca.linalg.cardinality.polish import Fit, captured
@@ -34,6 +35,17 @@ def test_columns_with_the_same_features_have_nothing_to_trade():
     w = np.linalg.eigh(s)[1][:, -2:]
     fit = Fit(w, captured(s, w))
     assert redivided(s, fit, (4, 4), True, Tuning.for_size(4, 4, 2)) is fit
+
+
+@pytest.mark.parametrize("engine", [nullcontext, numpy_only])
+@pytest.mark.parametrize("k", [(3, 1, 1), (5, 3, 5, 1, 8, 9, 3)])
+def test_an_empty_column_has_nothing_to_trade(k, engine):
+    """With as many loadings as features, nothing may be left for one of them."""
+    for seed in range(6):
+        x = np.random.default_rng(seed).standard_normal((20, len(k)))
+        with engine():
+            fit = ExactSPCA(len(k), n_nonzero=list(k)).fit(x)
+        assert np.abs(fit.components_ @ fit.components_.T - np.eye(len(k)))[fit.components_.any(axis=1)].max() < 1e-9
 
 
 @pytest.mark.parametrize("engine", [nullcontext, numpy_only])

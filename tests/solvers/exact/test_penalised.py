@@ -143,6 +143,13 @@ def test_many_components_end_certified(r, lam):
     assert orthonormality_error(fit.components_.T) < 1e-10
 
 
+def test_where_variance_and_penalty_cancel_the_end_is_certified():
+    s = np.array([[3.0, -1, -3, -1], [-1, 3, 1, -1], [-3, 1, 3, 1], [-1, -1, 1, 3]])
+    fit = ExactSPCA(4, lam=3.0).fit_covariance(s)
+    assert fit.stop_reason_ is StopReason.CERTIFIED
+    assert fit.certificate_ < 1e-6
+
+
 def test_with_caution_only_the_bound_is_asked(monkeypatch):
     """The predictor may promise too much; once it has, points come from the majoriser, and never rise."""
     rng = np.random.default_rng(0)

@@ -127,6 +127,8 @@ def _division(s: Array, w: Array, pair: tuple[int, int], orthogonal: bool) -> li
 
     A feature that both have, or that was traded before, stays where it is.
     """
+    if not w[:, pair].any(axis=0).all():  # a column is empty where nothing is left that is orthogonal to the others
+        return []
     beside = Beside(s, bases(np.delete(w, pair, axis=1)[None]), orthogonal)
     one, two = (beside.column(np.flatnonzero(w[:, j])) for j in pair)
     stays = np.intersect1d(one.support, two.support)

@@ -17,7 +17,7 @@ Counts = tuple[int, ...]
 
 _MOST = 200  # starts: more hardly ever lead anywhere new
 _LEAST = 10  # with fewer, random supports hardly ever lead anywhere
-_EFFORT = 7e4  # of all starts together, in units of an entry that an update looks at: less than a tenth of a second
+_EFFORT = 7e4  # of all starts together, in units of an entry that an update looks at
 _CUBES = 12.0  # with more non-zeros than this, eigenproblems take most of the time of an update
 _FINISHED = 4  # so many of the best are searched to the end
 
@@ -52,7 +52,7 @@ def restarted(s: Array, best: Fit, k: Counts, *, orthogonal: bool, tuning: Tunin
 
 
 def starts_for(d: int, k: Counts) -> int:
-    """How many random starts take less than a tenth of a second together."""
+    """How many random starts take about a tenth of a second together, in compiled code; numpy takes ten times that."""
     widest = max(k)
     one = len(k) * widest * (widest + d) * (1.0 + (widest / _CUBES) ** 2)
     return min(_MOST, int(_EFFORT / one))

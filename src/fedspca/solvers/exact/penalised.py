@@ -118,17 +118,19 @@ class Penalised:
         multiplier = found.multiplier[np.ix_(order, order)] * np.outer(signs, signs)
         return replace(found, w=found.w[:, order] * signs, multiplier=multiplier)
 
-    def finished(self, quadratic: Quadratic, near: L1Solution, deadline: float) -> L1Solution:
-        """The stationary point of S itself near one of an S that is known to seven digits.
+    def finished(self, quadratic: Quadratic, near: L1Solution, deadline: float) -> tuple[L1Solution, float]:
+        """The stationary point of S itself near one of an S that is known to seven digits, and its certificate.
 
         Only Newton steps on the support are left to take. With many weights they take long, and the point stays as it
         is: its residual on S is larger by a ten-millionth. Where the search was stuck, dense points lead on.
         """
         if near.w.size < self.tuning.small:
             near = minimise(quadratic, self.lam, near.w, tol=_EXACT, max_iter=_LAST, multiplier=near.multiplier)
-        if near.residual <= self.tol or near.w.size * len(self.lam) > self.tuning.dear:
-            return near
-        return minimise_through_dense(quadratic, self.lam, near, tol=0.5 * self.tol, deadline=deadline)
+        certificate = self.certificate(near.w, quadratic @ near.w, near.multiplier)
+        if certificate <= self.tol or near.w.size * len(self.lam) > self.tuning.dear:
+            return near, certificate
+        found = minimise_through_dense(quadratic, self.lam, near, tol=0.5 * self.tol, deadline=deadline)
+        return found, self.certificate(found.w, quadratic @ found.w, found.multiplier)
 
     def _over_all(
         self, quadratic: Quadratic, rows: NDArray[np.intp], found: L1Solution, tol: float, tuning: PenalisedTuning

@@ -83,7 +83,7 @@ def search(
         least = float(lam.min())
         alone = first if first is not None and (r == 2 or lam[0] == least) else _first_columns(q, least, tuning)
         found = _exchanges(q, lam, found, alone, tuning)
-        if tuning.partitions and r <= tuning.some and basis.size < tuning.small:
+        if tuning.partitions and r <= tuning.some and basis.size < tuning.small and not tuning.late:
             others = _from_split(q, lam, _partitions(q, r, tuning.partitions), tuning)
             others.sort(key=lambda s: s.objective)
             found = sorted(found + _exchanges(q, lam, others, alone, tuning), key=lambda s: s.objective)
@@ -223,7 +223,8 @@ def _from_split(
             if found[-1].objective > values[i] + _ALIKE * abs(values[i]):
                 found.append(solved(q, lam, _better(q, lam, w[i], z[i]), tuning.rough, tuning))
         else:  # ADMM goes on, from the best of them
-            found.append(_as_it_is(q, lam, point, rough.multipliers[min(i, last)]))
+            nearest_to = i if i <= last else int(np.argmin(rough.values))  # a start has no multiplier of its own
+            found.append(_as_it_is(q, lam, point, rough.multipliers[nearest_to]))
         if tuning.late:
             break
     return found
@@ -343,7 +344,7 @@ def _with_other_columns(q: Quadratic, lam: Array, w: Array, alone: Array, tuning
 
     The latter may overlap with the other columns, which are then changed to stay orthonormal.
     """
-    worst_first = _worst_first(q, lam, w)
+    worst_first = np.argsort(np.einsum("ij,ij->j", w, q @ w) - lam * np.abs(w).sum(axis=0), kind="stable")
     if tuning.hurried:
         worst_first = worst_first[: tuning.trials]  # each gives a trial, with few exceptions
     columns = np.arange(len(lam))
@@ -382,11 +383,6 @@ def _singled_out(q: Quadratic, lam: Array, w: Array, n: int) -> Array:
     """
     features, columns = _lowest_places(_values_alone(q, lam, w, q @ w), 2 * n)
     return _lowest(q, lam, _alone(w, columns, features), n)
-
-
-def _worst_first(q: Quadratic, lam: Array, w: Array) -> Index:
-    """Columns by what each contributes, the least first."""
-    return np.argsort(np.einsum("ij,ij->j", w, q @ w) - lam * np.abs(w).sum(axis=0), kind="stable")
 
 
 def _merged(q: Quadratic, lam: Array, w: Array, most: int, n: int) -> Array:

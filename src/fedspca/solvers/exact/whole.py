@@ -46,7 +46,7 @@ _NEAR = 0.85  # share: loadings that keep more lie near the leading eigenvectors
 _SMALL = 320  # weights in all: more starts take a few milliseconds each
 _ROTATIONS = 2  # further starts of a search for the fewest non-zeros, if it is small
 _MANY = 20  # with more components, a search from dense loadings takes long, and ends no better than from a division
-_PARTITIONS = 60  # further starts with a penalty: a hundredth of a second
+_PARTITIONS = 60  # further starts with a penalty: hundredths of a second
 _HOPE = 0.985  # share of the target: where a first guess captured less, a search hardly ever reached it
 _DIGITS = 2.0**26
 _LANCZOS = 400  # with more features, a few eigenvectors are computed by Lanczos iterations
@@ -285,8 +285,7 @@ def _penalised(
     before = [] if earlier is None else [orthonormal(earlier.w)]
     partitions = _PARTITIONS if seconds > 0.0 else 0
     near = problem.on(DenseQuadratic(seen.s), start, state.rotations, before, deadline, partitions=partitions)
-    found = problem.finished(DenseQuadratic(s), near, deadline)
-    certificate = problem.certificate(found.w, s @ found.w, found.multiplier)
+    found, certificate = problem.finished(DenseQuadratic(s), near, deadline)
     stopped = StopReason.CERTIFIED if certificate <= problem.tol else StopReason.STALLED
     if time.monotonic() > deadline:
         stopped = StopReason.MAX_SECONDS
