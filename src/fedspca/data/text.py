@@ -137,7 +137,7 @@ class TextTable(BatchTable):
         if header.count(self._separator) >= MOST_COLUMNS:
             raise InvalidData(f"{path}: it has more than {MOST_COLUMNS} columns. Are rows and columns swapped?")
         self._longest_row = 16 * len(header)  # a row must fit into a block
-        with nothing_kept(), self._explained(()), self._open(None) as reader:
+        with nothing_kept(), self._explained(()), self._open(self._beginning(), None) as reader:
             schema = reader.schema
         self._types = {f.name: _reading_type(f.type) for f in schema}
         super().__init__(str(path), schema, self._stream)
@@ -145,26 +145,41 @@ class TextTable(BatchTable):
     def _stream(self, names: list[str], texts: Sequence[str]) -> Iterator[Any]:
         order = tuple(column.name for column in self.columns)
         types = {name: pa.string() if name in texts else self._types[name] for name in names}
-        with self._explained(order), self._open(types) as reader:
+        with self._explained(order), self._open(_stream(self._path), types) as reader:
             yield from reader
 
-    def _open(self, types: dict[str, Any] | None) -> Any:
+    def _beginning(self) -> Any:
+        """Return the first block, to find types in, and more: what is cut off must not be in that block.
+
+        Arrow's own threads would read dozens of blocks ahead, so the block is read here. It is copied into memory of
+        Arrow: those threads may let go of it while the program ends, and giving back memory of Python would then end
+        the program by an abort.
+        """
+        with _stream(self._path) as stream:
+            start = stream.read(2 * self._block_size(None))
+        if self._encoding != "utf-8":
+            start = codecs.getincrementaldecoder(self._encoding)().decode(start).encode()
+        copy = pa.BufferOutputStream()
+        copy.write(start)
+        return pa.BufferReader(copy.getvalue())
+
+    def _block_size(self, types: dict[str, Any] | None) -> int:
+        return max(BLOCK_BYTES if types is None else READ_BYTES, self._longest_row)
+
+    def _open(self, stream: Any, types: dict[str, Any] | None) -> Any:
         convert = pc.ConvertOptions(
             column_types=types,
             include_columns=None if types is None else list(types),
             decimal_point=self._decimal,
             strings_can_be_null=True,
         )
-        block_size = max(BLOCK_BYTES if types is None else READ_BYTES, self._longest_row)
-        read = pc.ReadOptions(block_size=block_size, encoding=self._encoding, use_threads=False, skip_rows=self._above)
-        parse = pc.ParseOptions(delimiter=self._separator)
-        stream = _stream(self._path)
-        if types is None:
-            # To find types, the first block is enough; what is cut off must not be in it. It is read here: Arrow's own
-            # threads would read dozens of blocks ahead, and may still do so when the program ends.
-            with stream:
-                stream = pa.BufferReader(stream.read(2 * block_size))
-        return pc.open_csv(stream, read, parse, convert)
+        read = pc.ReadOptions(
+            block_size=self._block_size(types),
+            encoding="utf-8" if types is None else self._encoding,
+            use_threads=False,
+            skip_rows=self._above,
+        )
+        return pc.open_csv(stream, read, pc.ParseOptions(delimiter=self._separator), convert)
 
     @contextmanager
     def _explained(self, order: tuple[str, ...]) -> Iterator[None]:
