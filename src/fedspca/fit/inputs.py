@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.data.advice import advice
+from fedspca.data.cells import told_of_cells
 from fedspca.data.columns import Feature, choose, listed, shown
 from fedspca.data.formats import how_read, open_table
 from fedspca.data.prepare import SiteRows, read_sites
@@ -109,7 +110,7 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
             here = wanted.kept_out_of(table.columns) if typed_right else wanted
             if getattr(table, "fixed_layout", False):  # its rows and columns cannot be swapped
                 here = replace(here, max_features=max(here.max_features, len(table.columns)))
-            found[name] = choose(table.where, table.columns, here)
+            found[name] = choose(table.where, table.columns, here, partial(told_of_cells, table))
         except InvalidData as error:
             refused.append((table.where, str(error)))
     if refused:  # all of them at once, rather than one for each attempt
