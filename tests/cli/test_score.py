@@ -30,6 +30,8 @@ def test_score_marks_rows_that_the_components_do_not_explain(study):
     assert list(table["anomaly"]) == list(model.predict(rows) < 0)
     assert table["anomaly"].sum() == result["anomalies"]
     assert "have T² + Q above" in fedspca("score", "model", "new.csv", "--anomaly").out
+    told = fedspca("score", "model", "new.csv", "--anomaly", "--threshold", "-1").err
+    assert "--threshold is compared with errors, which are 0 or more. Got -1 instead." in told
     told = fedspca("score", "model", "new.csv", "--anomaly", "--threshold", "10").out
     assert "have an error above 10" in told
     assert re.search(r"row 12: \S+, most of it from f7 \(\d+%\), ", told)
