@@ -1,8 +1,13 @@
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
+import typer
 
+from fedspca.cli.options import as_typed, with_settings
+from fedspca.fit import FitSettings
+from fedspca.model import SparsePCAModel
 from helpers.commands import fedspca
 
 
@@ -42,3 +47,46 @@ def test_auto_at_the_command_line(tmp_path, monkeypatch):
     ):
         ran = fedspca("fit", *files, *wrong, "-o", "n")
         assert (ran.code, words in ran.err) == (2, True), ran.err
+
+
+def test_the_command_that_choose_prints_has_the_options_that_were_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = write_sites(tmp_path)
+    for at, file in enumerate(files):
+        table = pd.read_csv(file)
+        table.insert(0, "no, of patient", range(at * 100, at * 100 + len(table)))
+        table.assign(ward=at % 2, age=[30 + j % 7 for j in range(len(table))]).to_csv(f"t {at}.csv", index=False)
+    given = ("--id", "no, of patient", "--label", "ward", "--exclude", "m3,age", "--no-scale", "--max-missing", "0.1")
+    ran = fedspca("choose", *(f"t {at}.csv" for at in range(3)), *given, "--folds", "4", "-r", "1")
+    assert ran.code == 0, ran.err
+    printed = ran.out.split("Fit them: fedspca ")[1]
+    fitted = fedspca(*shlex.split(printed), "--no-path", "-o", "m", "--json")
+    assert fitted.code == 0, fitted.err
+    study = SparsePCAModel.load("m").facts["study"]
+    assert (study["id"], study["label"], study["exclude"]) == ("no, of patient", "ward", ["m3", "age"])
+    assert (study["scale"], study["max_missing"], study["folds"]) == (False, 0.1, 4)
+
+
+def test_settings_as_they_are_typed():
+    settings = FitSettings(
+        files=("a b.csv",),
+        exclude=("x", "y,z"),
+        categories={"sex": ("F", "M"), "a=b": ("c d", "e,f")},
+        lam=(10.0, 20.0),
+        block_sizes=(1, 1),
+        scale=False,
+        leave_out_small=True,
+        adjust=("age:sex",),
+        components=3,
+    )
+    typed = shlex.split(as_typed(settings))
+    read = []
+
+    def command(settings):
+        read.append(settings)
+
+    app = typer.Typer()
+    app.command()(with_settings("data", "columns", "adjust", "fit", "policy")(command))
+    app(typed, standalone_mode=False)
+    assert read == [settings]
+    assert as_typed(FitSettings(files=("a.csv",), components=3), without={"components"}) == "a.csv"

@@ -30,6 +30,8 @@ def test_score_marks_rows_that_the_components_do_not_explain(study):
     assert list(table["anomaly"]) == list(model.predict(rows) < 0)
     assert table["anomaly"].sum() == result["anomalies"]
     assert "have T² + Q above" in fedspca("score", "model", "new.csv", "--anomaly").out
+    told = fedspca("score", "model", "new.csv", "--anomaly", "--threshold", "-1").err
+    assert "--threshold is compared with errors, which are 0 or more. Got -1 instead." in told
     told = fedspca("score", "model", "new.csv", "--anomaly", "--threshold", "10").out
     assert "have an error above 10" in told
     assert re.search(r"row 12: \S+, most of it from f7 \(\d+%\), ", told)
@@ -70,3 +72,39 @@ def test_options_that_would_mark_nothing_are_refused(study):
     ):
         ran = fedspca("score", "m", "north.csv", *given)
         assert (ran.code, told in ran.err) == (2, True), ran.err
+
+
+def changed(study, name, column, value, rows=slice(None)):
+    table = frame(make_rows(20, seed=7)).astype(object)
+    table.iloc[rows, table.columns.get_loc(column)] = value
+    table.to_csv(study / name, index=False)
+
+
+def test_a_cell_that_no_model_can_use_is_named_with_its_line(study):
+    fedspca(*FIT, "-o", "m")
+    changed(study, "inf.csv", "f2", "inf", slice(5, 6))
+    assert "inf.csv: column 'f2' holds infinity in line 7." in fedspca("score", "m", "inf.csv").err
+    changed(study, "lod.csv", "f3", "<0.5", slice(10, 11))
+    ran = fedspca("score", "m", "lod.csv")
+    assert (ran.code, "lod.csv: column 'f3': 19 of 20 values are numbers" in ran.err) == (2, True)
+    assert "'<0.5' in line 12" in ran.err
+    changed(study, "text.csv", "f3", "low")
+    assert "The model needs numbers in 'f3', and there are none." in fedspca("score", "m", "text.csv").err
+    header, *lines = (study / "north.csv").read_text().splitlines()
+    (study / "twice.csv").write_text("\n".join([f"{header},f1", *(f"{line},1" for line in lines)]))
+    ran = fedspca("score", "m", "twice.csv")
+    assert (ran.code, "given more than once: 'f1'" in ran.err) == (2, True), ran.err
+
+
+def test_features_and_rows_without_a_value_are_told(study):
+    fedspca(*FIT, "-o", "m")
+    changed(study, "no_f4.csv", "f4", "")
+    assert "'f4': 20 of 20 values are missing; they count as the mean." in fedspca("score", "m", "no_f4.csv").err
+    table = frame(make_rows(20, seed=7))
+    table.iloc[3] = np.nan
+    table.assign(id=range(20)).to_csv(study / "gap.csv", index=False)
+    said = " ".join(fedspca("transform", "m", "gap.csv", "--id", "id", "-o", "s.csv").err.split())
+    assert (
+        "1 of 20 rows hold no value at all, first the one in line 5; every feature in them counts as the mean." in said
+    )
+    assert "missing" not in fedspca("score", "m", "north.csv").err

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from fedspca.data.advice import advice, column_facts, missing_code, numbers_as_names, oddity, repeated_rows
+from fedspca.data.advice import advice, column_facts, missing_code, numbers_as_names, oddity, row_hashes, told_of_copies
 from helpers.commands import fedspca
 
 
@@ -138,15 +138,25 @@ def test_codes_inside_the_range_are_values():
 
 
 def test_rows_of_a_few_codes_are_alike_by_chance():
-    assert repeated_rows(np.zeros((50, 3))) == 0
-    assert repeated_rows(np.random.default_rng(0).integers(0, 2, (60, 3)).astype(float)) == 0
-    assert repeated_rows(sp.csr_array(np.ones((3, 3)))) == 0
+    assert row_hashes(np.zeros((50, 3))) == []
+    assert row_hashes(np.random.default_rng(0).integers(0, 2, (60, 3)).astype(float)) == []
+    assert row_hashes(sp.csr_array(np.ones((3, 3)))) == []
+
+
+def test_a_table_that_is_given_twice_is_asked_about():
+    rows, others = np.random.default_rng(0).standard_normal((2, 40, 3))
+    names = ["f", "g", "h"]
+    (told,) = advice(names, [("a", rows), ("b", others), ("again", rows[::-1])])
+    assert told.startswith("40 row(s) of site 'again' are also at site 'a', value by value")
+    (told,) = advice(names, [("a", np.concatenate([rows, others])), ("part", others[:9])])
+    assert told.startswith("9 row(s) of site 'part' are also at site 'a'")
+    assert advice(names, [("a", rows), ("b", np.concatenate([others, rows[:3]]))]) == []
 
 
 def test_a_column_is_asked_about_once_and_the_sites_are_named_if_only_some_have_it():
     good, odd = np.random.default_rng(0).standard_normal((2, 20, 1))
     codes = np.where(np.arange(20)[:, None] == 3, -99.0, odd)
-    (both,) = advice(["f"], [("a", codes), ("b", codes)])
+    (both,) = advice(["f"], [("a", codes), ("b", np.where(codes == -99, -99, good))])
     assert "(at" not in both
     (one,) = advice(["f"], [("a", good), ("b", codes)])
     assert one.endswith("(at 'b')")
@@ -185,7 +195,8 @@ def test_looking_for_repeated_rows_does_not_copy_them():
     rows = np.random.default_rng(0).standard_normal((20_000, 60))
     rows[7] = rows[19_999]
     tracemalloc.start()
-    assert repeated_rows(rows) == 1
+    (told,) = told_of_copies({"a": row_hashes(rows)})
+    assert told.startswith("1 row(s)")
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     assert peak < 5.0  # the rows take 9.6 MB

@@ -150,15 +150,25 @@ def test_the_types_of_a_large_table_are_found_from_its_beginning(tmp_path, monke
     assert sum(len(block.numbers) for block in table.blocks(["x", "y"], ())) == 200_000
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
-def test_types_are_found_in_what_was_read_already(tmp_path, monkeypatch, name):
-    """Threads of Arrow that read from a Python object may still do so when the program ends, which ends it badly."""
+@pytest.mark.parametrize(
+    ("name", "encoding"), [("rows.csv", "utf-8"), ("rows.csv.gz", "utf-8"), ("rows.csv", "cp1252")]
+)
+def test_threads_of_arrow_have_nothing_of_python_once_types_are_found(tmp_path, monkeypatch, name, encoding):
+    """They may let go of it only when the program ends; giving back something of Python then ends it by an abort."""
     opened, open_csv = [], text.pc.open_csv
-    monkeypatch.setattr(
-        text.pc, "open_csv", lambda stream, *options: opened.append(stream) or open_csv(stream, *options)
-    )
+
+    def seen(stream, read, *options):
+        opened.append((stream.read_buffer(), read.encoding))
+        stream.seek(0)
+        return open_csv(stream, read, *options)
+
+    monkeypatch.setattr(text.pc, "open_csv", seen)
     path = tmp_path / name
-    with gzip.open(path, "wt") if name.endswith("gz") else path.open("w") as file:
-        file.write("a,b\n1,x\n2,y\n")
-    assert open_table(path).columns
-    assert [type(stream) for stream in opened] == [pa.BufferReader]
+    with gzip.open(path, "wb") if name.endswith("gz") else path.open("wb") as file:
+        file.write("ä,b\n1,x\n2,y\n".encode(encoding))
+    before = pa.total_allocated_bytes()
+    assert [column.name for column in open_table(path).columns] == ["ä", "b"]
+    ((buffer, read_as),) = opened
+    assert pa.total_allocated_bytes() > before, "the block is in memory of Python"
+    assert buffer.to_pybytes().decode("utf-8").startswith("ä,b")
+    assert read_as == "utf-8", "letters are found by codecs of Python"

@@ -93,6 +93,10 @@ REFUSED = {
     "nothing": ("a,b\n", "there is no matrix"),
     "the same name twice": (TABLE.rename(columns={"ash": "hue"}).to_csv(index=False), "more than once: 'hue'"),
     "not symmetric": (without((0, 1), value="0.9"), "not symmetric"),
+    "a negative variance": (
+        without((2, 2), value="-1"),
+        r"negative variance: -1 in row 3 \('ash'\), column 3 \('ash'\)",
+    ),
 }
 
 
@@ -167,3 +171,8 @@ def test_the_number_of_rows_is_checked_and_is_of_a_covariance_only(tmp_path):
         fit_covariance_file(FitSettings(covariance=str(tmp_path / "S.csv"), covariance_rows=1))
     with pytest.raises(ValueError, match="--covariance-rows is for --covariance"):
         fit_files(FitSettings(files=("north.csv",), covariance_rows=20))
+
+
+def test_a_folder_in_the_place_of_a_covariance(tmp_path):
+    with pytest.raises(ValueError, match=r"it is a directory\. Name the file in it with the matrix\."):
+        read(tmp_path)

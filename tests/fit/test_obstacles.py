@@ -60,3 +60,24 @@ def test_a_name_that_is_nearly_right_is_asked_about(tmp_path):
     ran = fedspca("check", tmp_path / "a.csv", tmp_path / "b.csv")
     assert ran.code == 1
     assert "'F 0' for 'f0' meant?" in ran.out
+
+
+@pytest.mark.parametrize("command", ["fit", "choose", "path", "check"])
+def test_what_the_policies_of_sites_would_refuse_is_told_in_options(command, tmp_path):
+    files = spoiled(tmp_path)[:2]
+    output = ("-o", tmp_path / "m") if command == "fit" else ()
+    ran = fedspca(command, *files, *output)
+    assert "'small' holds fewer rows than the 5 of --min-rows (3)" in ran.out + ran.err
+    assert "--leave-out-small" in ran.out + ran.err
+    if command != "path":
+        ran = fedspca(command, files[0], "--folds", "500", *output)
+        assert "--folds must be at most 20. Got 500 instead." in ran.out + ran.err
+
+
+def test_check_says_what_fit_warns_of(tmp_path):
+    for seed, name in enumerate(("a.csv", "b.csv")):
+        frame(make_rows(30, seed=seed)).assign(f5=3.0).to_csv(tmp_path / name, index=False)
+    ran = fedspca("check", tmp_path / "a.csv", tmp_path / "b.csv")
+    assert (ran.code, "have one value in every row of every site and get a weight of zero: f5" in ran.out) == (0, True)
+    assert "Look at what is said above" in ran.out
+    assert "f5" in " ".join(json.loads(fedspca("check", tmp_path / "a.csv", "--json").out)["oddities"])

@@ -20,8 +20,8 @@ def test_rows_must_fit(saved):
         model.transform(np.zeros((2, 7)))
     with pytest.raises(ValueError, match=r"missing values.*'f2'"):
         model.transform(np.where(np.arange(8) == 2, np.nan, 1.0)[None])
-    with pytest.raises(ValueError, match="infinity"):
-        model.transform(np.full((1, 8), np.inf))
+    with pytest.raises(ValueError, match=r"infinity, first in column 'f2', row 2 \(counted from 1\)"):
+        model.transform(np.where(np.arange(16) == 10, np.inf, 1.0).reshape(2, 8))
 
 
 def test_the_loadings_as_csv(fitted, saved, tmp_path):

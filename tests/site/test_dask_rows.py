@@ -106,7 +106,7 @@ def test_bad_values_are_refused_where_they_are(rows):
     bad = rows.copy()
     bad[100, 7] = np.nan
     lazy = da.from_array(bad, chunks=(64, 40))
-    with pytest.raises(InvalidData, match=r"column 'x7' \(no. 7\): 1 are NaN"):
+    with pytest.raises(InvalidData, match=r"column 'x7' \(no. 8\): 1 are NaN"):
         Site("a", lazy)
     site = Site("a", lazy, allow_missing=True)
     assert missing_counts(site._data.rows)[7] == 1.0

@@ -10,10 +10,10 @@ from helpers.asking import question
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (np.array([[1.0, np.nan], [2.0, 3.0]]), r"'north'.*'bmi'.*NaN.*row 0"),
-        (np.array([[1.0, 2.0], [np.inf, 3.0]]), r"'north'.*'age'.*inf.*row 1"),
+        (np.array([[1.0, np.nan], [2.0, 3.0]]), r"'north'.*'bmi'.*NaN.*row 1 "),
+        (np.array([[1.0, 2.0], [np.inf, 3.0]]), r"'north'.*'age'.*inf.*row 2 "),
         (np.array([[1.0, 2.0], [1e200, 3.0]]), r"'age'.*too large"),
-        (sp.csr_array(np.array([[0.0, 0.0], [0.0, np.nan]])), r"'bmi'.*NaN.*row 1"),
+        (sp.csr_array(np.array([[0.0, 0.0], [0.0, np.nan]])), r"'bmi'.*NaN.*row 2 "),
         (np.array([["1", "2"]]), "real numbers"),
         (np.array([[1j, 2]]), "complex"),
         (np.zeros((0, 2)), "no rows"),

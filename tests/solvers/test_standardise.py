@@ -56,7 +56,7 @@ def test_a_feature_that_is_missing_everywhere_is_refused_by_name(holed):
 
 def test_infinity_is_refused_even_where_values_may_be_missing(holed):
     holed[7, 2] = -np.inf
-    with pytest.raises(InvalidData, match=r"'x2'.*infinity.*row 7"):
+    with pytest.raises(InvalidData, match=r"'x2'.*infinity.*row 8 "):
         Site("a", holed, allow_missing=True)
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fedspca.cli.options import AsJson, with_settings
-from fedspca.cli.output import cells, console, notes, print_json, print_table, table
+from fedspca.cli.options import AsJson, as_typed, with_settings
+from fedspca.cli.output import cells, console, notes, print_json, print_table, table, visible
 from fedspca.cli.warnings import shown_warnings
 from fedspca.fit.settings import OF_THE_PAPER, FitSettings
 from fedspca.fit.settings_file import count_or_auto
@@ -82,9 +82,9 @@ def _print(found: "Selection", settings: FitSettings) -> None:
     for told in found.in_words():
         out.print(told, soft_wrap=True)
     if found.n_components and found.n_nonzero:
-        files = " ".join(settings.files)
+        given = as_typed(settings, without={*UNUSED, "folds"})
         numbers = f"-r {found.n_components} --nonzero {found.n_nonzero} --folds {settings.folds or 10}"
-        out.print(f"\nFit them: fedspca fit {files} {numbers}", soft_wrap=True)
+        out.print(visible(f"\nFit them: fedspca fit {given} {numbers}"), soft_wrap=True)
 
 
 def _print_components(found: "Selection") -> None:

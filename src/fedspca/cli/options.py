@@ -2,8 +2,10 @@
 
 import csv
 import inspect
-from collections.abc import Callable, Collection
-from dataclasses import fields
+import io
+import shlex
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -157,6 +159,41 @@ def _parsed(name: str, value: Any, kind: Any) -> Any:
     if kind == LISTS:
         return dict(_named_list(text) for text in value)
     return value
+
+
+def as_typed(settings: FitSettings, without: Collection[str] = ()) -> str:
+    """Return the files and options that make these settings, as a person types them; defaults are left out.
+
+    Parameters
+    ----------
+    settings : FitSettings
+        The settings.
+    without : collection of str
+        Settings to leave out.
+    """
+    typed = list(settings.files)
+    for about in fields(settings):
+        value = getattr(settings, about.name)
+        usual = about.default if about.default_factory is MISSING else about.default_factory()
+        if value != usual and about.name not in {"files", *without}:
+            typed += _typed(f"--{about.name.replace('_', '-')}", value)
+    return shlex.join(typed)
+
+
+def _typed(option: str, value: Any) -> list[str]:
+    """Return an option with its value: the inverse of what the command line reads."""
+    if isinstance(value, bool):
+        return [option if value else f"--no-{option[2:]}"]
+    if isinstance(value, Mapping):
+        return [word for name, items in value.items() for word in (option, f"{name}={joined_names(items)}")]
+    return [option, joined_names(value) if isinstance(value, tuple) else str(value)]
+
+
+def joined_names(names: Collection[Any]) -> str:
+    """Join names with commas; the inverse of :func:`split_names`."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
 
 
 def split_names(text: str) -> list[str]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from fedspca.cli.output import notes
-from fedspca.data.columns import Feature, listed
+from fedspca.cli.output import notes, visible
+from fedspca.data.cells import place_of, told_of_cells
+from fedspca.data.columns import Feature, listed, refuse_repeated, shown
 from fedspca.data.formats import TextOptions, open_table
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def row_blocks_for(
     if lacking := [name for name in covariates if name not in kinds]:
         raise ValueError(f"{path}: it lacks {listed(lacking)}, which the model was adjusted for: new rows need it too.")
     used = {*(feature.column for feature in features), *covariates, *((id,) if id else ())}
+    refuse_repeated(str(path), [column.name for column in table.columns if column.name in used])
     others = [column.name for column in table.columns if column.name not in used]
     if others:
         notes().print(f"Note: not used, since the model does not know them: {listed(others)}.", soft_wrap=True)
@@ -70,18 +72,63 @@ def row_blocks_for(
         raise ValueError(
             f"{path}: there is no column {id!r}. Its columns are {listed(column.name for column in table.columns)}."
         )
-    n_rows = 0
+    gaps = _Gaps(model, table)
     numbers = [name for name in covariates if kinds[name].measured]
     texts = [name for name in covariates if name not in numbers]
     read = [*features, *(Feature(name, name, None, kinds[name].dtype) for name in numbers)]
     for block in feature_blocks(table, read, (*texts, *((id,) if id else ()))):
         rows = np.asarray(block.numbers.toarray() if sp.issparse(block.numbers) else block.numbers, dtype=np.float64)
-        n_rows += rows.shape[0]
+        gaps.add(rows[:, : len(features)])
         values = {name: rows[:, len(features) + j] for j, name in enumerate(numbers)} | block.texts
         beside = {"covariates": model.preparation.design.encode(str(path), values)} if covariates else {}
         yield RowBlock(rows[:, : len(features)], block.texts[id] if id else None, beside)
-    if n_rows == 0:
+    if gaps.n_rows == 0:
         raise ValueError(f"{path}: the table has a header and no rows.")
+    for told in gaps.in_words():
+        notes().print(visible(f"Note: {path}: {told}"), soft_wrap=True)
+
+
+class _Gaps:
+    """What of the rows holds no value at all; infinity is refused where it is."""
+
+    def __init__(self, model: "SparsePCAModel", table: "Table") -> None:
+        self._model, self._table = model, table
+        self._missing = [0] * len(model.feature_names)
+        self._empty: list[int] = []
+        self.n_rows = 0
+
+    def add(self, rows: "Array") -> None:
+        """Look at some rows."""
+        import numpy as np
+
+        if np.isinf(rows).any():
+            row, column = np.argwhere(np.isinf(rows))[0]
+            raise ValueError(
+                f"{self._table.where}: column {shown(self._model.feature_names[column])} holds infinity in "
+                f"{place_of(self._table, self.n_rows + int(row) + 1)}. Correct it, or leave the cell empty."
+            )
+        missing = np.isnan(rows)
+        self._missing = [sum(pair) for pair in zip(self._missing, missing.sum(axis=0).tolist(), strict=True)]
+        self._empty += [self.n_rows + int(row) + 1 for row in np.flatnonzero(missing.all(axis=1))]
+        self.n_rows += len(rows)
+
+    def in_words(self) -> list[str]:
+        """Say which features and rows hold no value, and what they count as."""
+        names = [
+            name for name, count in zip(self._model.feature_names, self._missing, strict=True) if count == self.n_rows
+        ]
+        found = []
+        if names:
+            expected = "the mean" if self._model.gap_model is None else "what the other values of the row make expect"
+            found.append(
+                f"{listed(names)}: {self.n_rows:,} of {self.n_rows:,} values are missing; they count as {expected}."
+            )
+        if self._empty and len(self._empty) < self.n_rows:
+            found.append(
+                f"{len(self._empty):,} of {self.n_rows:,} rows hold no value at all, first the one in "
+                f"{place_of(self._table, self._empty[0])}; every feature in them counts as the mean."
+            )
+        return found
 
 
 def _by_site(
@@ -121,17 +168,23 @@ def model_features(model: "SparsePCAModel", table: "Table", path: Path) -> list[
     categories = model.facts.get("study", {}).get("categories", {})
     encoded = {f"{name}={value}": (name, value) for name, values in categories.items() for value in values}
     others = model.facts.get("study", {}).get("rename", {})
-    found, lacking = [], []
+    found, lacking, texts = [], [], []
     for name in model.feature_names:
         column, category = encoded.get(name, (name, None))
         column = next((other for other in (column, *others.get(column, ())) if other in kinds), column)
-        if column not in kinds or (category is None and kinds[column].kind != "number"):
+        if column not in kinds:
             lacking.append(name)
+        elif category is None and kinds[column].kind != "number":
+            texts.append(column)
         else:
             found.append(Feature(name, column, category, kinds[column].dtype, tuple(categories.get(column, ()))))
     if lacking:
         raise ValueError(
-            f"{path}: it lacks {listed(lacking)}, or does not hold numbers there, and the model needs "
-            f"{'it' if len(lacking) == 1 else 'them'}."
+            f"{path}: it lacks {listed(lacking)}, and the model needs {'it' if len(lacking) == 1 else 'them'}."
         )
+    if texts:
+        told = told_of_cells(table, [name for name in texts if kinds[name].kind == "text"])
+        rest = [name for name in texts if name not in told]
+        no_numbers = [f"The model needs numbers in {listed(rest)}, and there are none."] if rest else []
+        raise ValueError(f"{path}: {' '.join([*told.values(), *no_numbers])}")
     return found

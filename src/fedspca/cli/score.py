@@ -101,6 +101,8 @@ def _check_marks(threshold: float | None, level: float | None, *, anomaly: bool)
     given = [name for name, value in (("--threshold", threshold), ("--level", level)) if value is not None]
     if given and not anomaly:
         raise ValueError(f"{' and '.join(given)}: this says which rows to mark. Add --anomaly to mark any.")
+    if threshold is not None and not threshold >= 0:
+        raise ValueError(f"--threshold is compared with errors, which are 0 or more. Got {threshold:g} instead.")
     if len(given) > 1:
         raise ValueError("--level is for T² + Q, and --threshold is for the error of a row. Give only one of them.")
 

@@ -8,7 +8,8 @@ The owner is asked about each such column, and no column is dropped: only the ow
 import hashlib
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,16 +131,39 @@ def _monotone(values: Array) -> bool:
     return bool(np.all(steps > 0) or np.all(steps < 0))
 
 
-def repeated_rows(rows: Rows) -> int:
-    """Count exact duplicates of earlier rows; 0 if there are few rows or few different values."""
+def row_hashes(rows: Rows) -> list[bytes]:
+    """Return a hash of each row; none if there are few rows or few different values, which are alike by chance."""
     if sp.issparse(rows) or rows.shape[0] < 2:
-        return 0
+        return []
     top = np.ascontiguousarray(_top(rows))
     if max(len(np.unique(top[:, j])) for j in range(min(top.shape[1], 50))) * 4 < len(top):
-        return 0  # rows of a few codes are alike by chance
-    different = len({hashlib.sha256(row.data).digest() for row in top})  # the rows themselves would be a second copy
+        return []
+    hashes = [hashlib.sha256(row.data).digest() for row in top]  # the rows themselves would be a second copy
     forget_mapped(rows)
-    return len(top) - different
+    return hashes
+
+
+def told_of_copies(hashes: Mapping[str, Sequence[bytes]]) -> Iterator[str]:
+    """Ask about rows that are there twice at one site, and about two sites with most of their rows in common.
+
+    Parameters
+    ----------
+    hashes : mapping of str to sequence of bytes
+        Those of each site's rows.
+    """
+    first: dict[bytes, str] = {}
+    for site, mine in hashes.items():
+        different = set(mine)
+        if twice := len(mine) - len(different):
+            yield f"{twice} row(s) of site {shown(site)} are there twice, value by value: were they appended again?"
+        shared = Counter(first[each] for each in different if each in first)
+        for other, count in shared.items():
+            if 2 * count >= min(len(different), len(set(hashes[other]))):  # a few rows of two or three values are alike
+                yield (
+                    f"{count} row(s) of site {shown(site)} are also at site {shown(other)}, value by value: is one "
+                    "table a copy of the other?"
+                )
+        first |= {each: site for each in different if each not in first}
 
 
 def numbers_as_names(names: Sequence[str]) -> str | None:
@@ -177,10 +201,7 @@ def advice(names: Sequence[str], sites: Sequence[tuple[str, Rows]]) -> list[str]
         for facts in column_facts(names, rows):
             if facts.odd is not None:
                 told.setdefault(f"{shown(facts.name)} {facts.odd}", []).append(site)
-        if twice := repeated_rows(rows):
-            told[
-                f"{twice} row(s) of site {shown(site)} are there twice, value by value: were they appended again?"
-            ] = []
+    told |= {sentence: [] for sentence in told_of_copies({site: row_hashes(rows) for site, rows in sites})}
     every, first = len(sites), numbers_as_names(names)
     return [
         *([] if first is None else [first]),

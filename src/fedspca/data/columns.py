@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -100,7 +100,12 @@ class Columns:
         )
 
 
-def choose(where: str, found: Sequence[Column], wanted: Columns) -> tuple[Feature, ...]:
+def choose(
+    where: str,
+    found: Sequence[Column],
+    wanted: Columns,
+    wrong: Callable[[list[str]], Mapping[str, str]] | None = None,
+) -> tuple[Feature, ...]:
     """Return the features of a table, or refuse by name what cannot be one.
 
     Parameters
@@ -111,6 +116,9 @@ def choose(where: str, found: Sequence[Column], wanted: Columns) -> tuple[Featur
         The columns that the table has.
     wanted : Columns
         What they are for.
+    wrong : callable, optional
+        Returns a sentence for each of these columns of text, by the table's names, in which only some cells are no
+        numbers.
     """
     old_names = {wanted.rename.get(column.name, column.name): column.name for column in found}
     found = [column._replace(name=wanted.rename.get(column.name, column.name)) for column in found]
@@ -120,7 +128,11 @@ def choose(where: str, found: Sequence[Column], wanted: Columns) -> tuple[Featur
     names = wanted.features if wanted.features is not None else _ordinary(found, apart)
     refused = [by_name[name] for name in names if by_name[name].kind != "number" and name not in wanted.categories]
     if refused:
-        raise InvalidData(_refusal(where, refused))
+        texts = {old_names[column.name]: column.name for column in refused if column.kind == "text"}
+        told = {} if wrong is None or not texts else wrong(list(texts))
+        few_wrong = {texts[name] for name in told}
+        rest = [column for column in refused if column.name not in few_wrong]
+        raise InvalidData(f"{where}: {' '.join([*told.values(), *([_refusal(rest)] if rest else [])])}")
     features = tuple(feature for name in names for feature in _features(by_name[name], wanted.categories))
     if not features:
         raise InvalidData(f"{where}: no column is left as a feature. Name the features, or exclude fewer columns.")
@@ -130,7 +142,7 @@ def choose(where: str, found: Sequence[Column], wanted: Columns) -> tuple[Featur
             "from one table. If its rows and columns are swapped, turn it round; otherwise raise the limit with "
             "--max-features."
         )
-    _refuse_repeated(where, [feature.name for feature in features])
+    refuse_repeated(where, [feature.name for feature in features])
     return tuple(feature._replace(column=old_names[feature.column]) for feature in features)
 
 
@@ -148,7 +160,7 @@ def _features(column: Column, categories: Mapping[str, Sequence[str]]) -> list[F
 
 
 def _check_named(where: str, found: Sequence[Column], wanted: Columns) -> None:
-    _refuse_repeated(where, [column.name for column in found])
+    refuse_repeated(where, [column.name for column in found])
     named = [*(wanted.features or ()), *wanted.exclude, *wanted.beside, *wanted.categories]
     known = {column.name for column in found}
     lacking = list(dict.fromkeys(name for name in named if name not in known))
@@ -160,10 +172,11 @@ def _check_named(where: str, found: Sequence[Column], wanted: Columns) -> None:
         both = sorted(set(wanted.features) & {*wanted.exclude, *wanted.beside})
         if both:
             raise InvalidData(f"{where}: {listed(both)} cannot be a feature and be kept out as well.")
-        _refuse_repeated(where, wanted.features)
+        refuse_repeated(where, wanted.features)
 
 
-def _refuse_repeated(where: str, names: Sequence[str]) -> None:
+def refuse_repeated(where: str, names: Sequence[str]) -> None:
+    """Refuse columns that have the same name."""
     if len(set(names)) == len(names):
         return
     twice = [name for name, count in Counter(names).items() if count > 1]
@@ -176,14 +189,14 @@ def is_number(name: str) -> bool:
     return NUMBER.fullmatch(name) is not None
 
 
-def _refusal(where: str, refused: Sequence[Column]) -> str:
+def _refusal(refused: Sequence[Column]) -> str:
     held = {"text": "text", "date": "dates or times", "other": "values that are not numbers"}
     held["beside"] = "about rows"
     named = [f"{shown(column.name)} ({held[column.kind]})" for column in refused]
     texts = [column.name for column in refused if column.kind == "text"]
     encode = f" A category such as {shown(texts[0])} can be encoded with --categories." if texts else ""
     return (
-        f"{where}: these columns do not hold numbers: {listed(named, quote=False)}. "
+        f"these columns do not hold numbers: {listed(named, quote=False)}. "
         f"Leave them out with --exclude, or say what they are with --id, --label or --site-column.{encode}"
     )
 

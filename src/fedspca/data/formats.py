@@ -210,7 +210,7 @@ def open_cells(path: Path, options: TextOptions | None = None) -> "Cells":
         How it is written.
     """
     with _readers_there():
-        if _opener(path) is not _text:
+        if _opener(path, "Name the file in it with the matrix.") is not _text:
             raise InvalidData(f"{path}: it is not a text table. Save it as .csv.")
         from fedspca.data.text import read_cells
 
@@ -251,14 +251,16 @@ def catalog_of(path: Path) -> Path | None:
     return next((catalog for catalog in beside if catalog.is_file()), None)
 
 
-def _opener(path: Path) -> Callable[[Path, TextOptions], "Table"]:
+def _opener(
+    path: Path, of_directory: str = "Name the files in it, each as a site."
+) -> Callable[[Path, TextOptions], "Table"]:
     if not path.exists():
         raise InvalidData(f"{path}: there is no such file.")
     suffix = suffix_of(path)
     if path.is_dir() and suffix == ".zarr":
         return FORMATS[suffix]
     if path.is_dir():
-        raise InvalidData(f"{path}: it is a directory. Name the files in it, each as a site.")
+        raise InvalidData(f"{path}: it is a directory. {of_directory}")
     if not suffix:
         advice = OTHERS.get(path.suffix.lower())
         if advice is not None:

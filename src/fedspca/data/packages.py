@@ -53,7 +53,11 @@ class SheetTable(BatchTable):
             raise InvalidData(f"{path}: there is no sheet {sheet!r}; there are {listed(names)}. Name one with --sheet.")
         chosen = sheet if sheet is not None else names[0]
         with _understood(path, (CalamineError, OSError, ValueError)):
-            rows = book.get_sheet_by_name(chosen).to_python()
+            sheet_read = book.get_sheet_by_name(chosen)
+            rows = sheet_read.to_python()
+        above = sheet_read.start[0] if sheet_read.start else 0  # empty rows above the header are left out
+        self._chosen = chosen
+        self._numbers = [above + at for at, row in enumerate(rows, 1) if _holds_value(row)][1:]
         self.told = () if len(names) == 1 or sheet is not None else (_other_sheets(path, names),)
         table = _sheet(path, rows)
 
@@ -61,6 +65,14 @@ class SheetTable(BatchTable):
             yield from table.select(wanted).to_batches(max_chunksize=rows_a_block(max(len(wanted), 1)))
 
         super().__init__(str(path), table.schema, batches)
+
+    def place_of(self, row: int) -> str:
+        """Return the row of the sheet that has a row of values; both count from 1."""
+        return f"row {self._numbers[row - 1]} of the sheet {shown(self._chosen)}"
+
+
+def _holds_value(row: Sequence[Any]) -> bool:
+    return any(value not in ("", None) for value in row)
 
 
 def _other_sheets(path: Path, names: Sequence[str]) -> str:
@@ -73,7 +85,7 @@ def _sheet(path: Path, rows: list[list[Any]]) -> Any:
         raise InvalidData(f"{path}: the sheet is empty.")
     header, *body = rows
     names = [str(name).strip() for name in header]
-    body = [row for row in body if any(value not in ("", None) for value in row)]
+    body = [row for row in body if _holds_value(row)]
     columns = [[_cell(row[j]) for row in body] for j in range(len(names))]
     used = [j for j, name in enumerate(names) if name or any(value is not None for value in columns[j])]
     if gone := [j + 1 for j in used if not names[j]]:

@@ -1,7 +1,9 @@
 """From one table to sites that answer questions."""
 
+from functools import partial
 from typing import Any
 
+from fedspca.data.cells import told_of_cells
 from fedspca.data.columns import Columns, choose
 from fedspca.data.formats import TextOptions, open_table
 from fedspca.data.prepare import read_sites
@@ -49,7 +51,7 @@ def sites_from(
     """
     columns = columns or Columns()
     table = open_table(source, options)
-    features = choose(table.where, table.columns, columns)
+    features = choose(table.where, table.columns, columns, partial(told_of_cells, table))
     names = [feature.name for feature in features]
     found = read_sites(source, features, columns, name=name, options=options)
     return [

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from fedspca.data.arrow import BatchTable, kind_of, nothing_kept, readable
+from fedspca.data.cells import wrong_cells
 from fedspca.data.columns import shown
 from fedspca.data.tables import BLOCK_BYTES
 from fedspca.site.errors import InvalidData
@@ -133,11 +134,11 @@ class TextTable(BatchTable):
 
     def __init__(self, path: Path, options: "TextOptions") -> None:
         self._path = path
-        self._encoding, self._separator, self._decimal, self._above, header, self.told = _how_written(path, options)
+        self._encoding, self._separator, self.decimal, self._above, header, self.told = _how_written(path, options)
         if header.count(self._separator) >= MOST_COLUMNS:
             raise InvalidData(f"{path}: it has more than {MOST_COLUMNS} columns. Are rows and columns swapped?")
         self._longest_row = 16 * len(header)  # a row must fit into a block
-        with nothing_kept(), self._explained(()), self._open(None) as reader:
+        with nothing_kept(), self._explained(()), self._open(self._beginning(), None) as reader:
             schema = reader.schema
         self._types = {f.name: _reading_type(f.type) for f in schema}
         super().__init__(str(path), schema, self._stream)
@@ -145,26 +146,53 @@ class TextTable(BatchTable):
     def _stream(self, names: list[str], texts: Sequence[str]) -> Iterator[Any]:
         order = tuple(column.name for column in self.columns)
         types = {name: pa.string() if name in texts else self._types[name] for name in names}
-        with self._explained(order), self._open(types) as reader:
+        with self._explained(order), self._open(_stream(self._path), types) as reader:
             yield from reader
 
-    def _open(self, types: dict[str, Any] | None) -> Any:
+    def place_of(self, row: int) -> str:
+        """Return the line of the file in which a row of values begins; both count from 1."""
+        begins, record = 1, -self._above  # record 0 has the names
+        with readable(self.where), _stream(self._path) as stream:
+            lines = csv.reader(io.TextIOWrapper(stream, self._encoding, newline=""), delimiter=self._separator)
+            for values in lines:
+                if values and record == row:
+                    return f"line {begins}"
+                record += bool(values)  # a line without anything is no row
+                begins = lines.line_num + 1
+        return f"row {row}"
+
+    def _beginning(self) -> Any:
+        """Return the first block, to find types in, and more: what is cut off must not be in that block.
+
+        Arrow's own threads would read dozens of blocks ahead, so the block is read here. It is copied into memory of
+        Arrow: those threads may let go of it while the program ends, and giving back memory of Python would then end
+        the program by an abort.
+        """
+        with _stream(self._path) as stream:
+            start = stream.read(2 * self._block_size(None))
+        if self._encoding != "utf-8":
+            start = codecs.getincrementaldecoder(self._encoding)().decode(start).encode()
+        copy = pa.BufferOutputStream()
+        copy.write(start)
+        return pa.BufferReader(copy.getvalue())
+
+    def _block_size(self, types: dict[str, Any] | None) -> int:
+        return max(BLOCK_BYTES if types is None else READ_BYTES, self._longest_row)
+
+    def _open(self, stream: Any, types: dict[str, Any] | None) -> Any:
         convert = pc.ConvertOptions(
             column_types=types,
             include_columns=None if types is None else list(types),
-            decimal_point=self._decimal,
+            decimal_point=self.decimal,
             strings_can_be_null=True,
         )
-        block_size = max(BLOCK_BYTES if types is None else READ_BYTES, self._longest_row)
-        read = pc.ReadOptions(block_size=block_size, encoding=self._encoding, use_threads=False, skip_rows=self._above)
-        parse = pc.ParseOptions(delimiter=self._separator)
-        stream = _stream(self._path)
-        if types is None:
-            # To find types, the first block is enough; what is cut off must not be in it. It is read here: Arrow's own
-            # threads would read dozens of blocks ahead, and may still do so when the program ends.
-            with stream:
-                stream = pa.BufferReader(stream.read(2 * block_size))
-        return pc.open_csv(stream, read, parse, convert)
+        read = pc.ReadOptions(
+            block_size=self._block_size(types),
+            encoding="utf-8" if types is None else self._encoding,
+            use_threads=False,
+            skip_rows=self._above,
+        )
+        return pc.open_csv(stream, read, pc.ParseOptions(delimiter=self._separator), convert)
 
     @contextmanager
     def _explained(self, order: tuple[str, ...]) -> Iterator[None]:
@@ -186,12 +214,13 @@ class TextTable(BatchTable):
             more = hint if int(got) > int(expected) else ""
             return f"a row has {got} values where the header has {expected}{text}. Correct that row.{more}"
         if wrong := re.search(r"column #(\d+).*error to .*?: (?:invalid value '(.*)')?", message, flags=re.DOTALL):
-            name = order[int(wrong[1])] if int(wrong[1]) < len(order) else f"no. {wrong[1]}"
-            comma = wrong[2] and self._decimal == "." and re.fullmatch(r"-?\d+,\d+", wrong[2].strip())
-            hint = (
-                "If the comma is a decimal sign, pass --decimal ','." if comma else "Correct it, or exclude the column."
+            name = order[int(wrong[1])]
+            if (cell := wrong_cells(self, [name]).get(name)) is not None:
+                return cell.in_words(self, name)
+            return (
+                f"column {shown(name)} begins with numbers and then holds {shown(wrong[2] or '')}. Correct it, or "
+                "exclude the column."
             )
-            return f"column {shown(name)} begins with numbers and then holds {shown(wrong[2] or '')}. {hint}"
         return f"it cannot be read as a text table. ({message.strip().splitlines()[0].rstrip('.')}.)"
 
 

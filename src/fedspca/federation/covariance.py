@@ -23,6 +23,7 @@ ASYMMETRY = 1e-6  # tolerance relative to the largest entry: the error of roundi
 INDEFINITE = (
     1e-6  # tolerance relative to the largest eigenvalue; tables printed with two digits exceed it and are refused
 )
+LARGER = 0.01  # a correlation may exceed 1 by so much: two digits; the eigenvalues say whether that matters
 LARGEST = 1e140  # sums of squares of larger values may be no numbers
 UNKNOWN_MEANS = (
     "This model is of a covariance, without rows: the features' means are unknown, and new rows cannot be centred. Fit "
@@ -214,9 +215,10 @@ def checked_covariance(covariance: Any, names: Sequence[str] | None = None) -> A
         i, j = (int(at) for at in np.unravel_index(np.argmax(apart), apart.shape))
         raise InvalidData(
             f"The covariance is not symmetric: {matrix[i, j]:g} {_place(i, j, names)}, and {matrix[j, i]:g} "
-            f"{_place(j, i, names)}."
+            f"{_place(j, i, names)}. {_mend_asymmetry(matrix)}"
         )
     matrix = 0.5 * (matrix + matrix.T)
+    _refuse_impossible(matrix, names)
     values = np.linalg.eigvalsh(matrix)
     if float(values[0]) < -INDEFINITE * max(float(values[-1]), 0.0) or float(values[-1]) <= 0.0:
         raise InvalidData(
@@ -225,6 +227,35 @@ def checked_covariance(covariance: Any, names: Sequence[str] | None = None) -> A
             "More digits, or pairs of features taken from the same rows, mend it."
         )
     return np.asarray(matrix)
+
+
+def _mend_asymmetry(matrix: Array) -> str:
+    """Say what to do about a matrix that is not symmetric; often one triangle of it was left at zero."""
+    if any(not side.any() for side in (np.triu(matrix, 1), np.tril(matrix, -1))):
+        return "One triangle holds only zeros: fill it in from the other one."
+    return "Correct the wrong one of the two: a covariance has the same value in both places."
+
+
+def _refuse_impossible(matrix: Array, names: Sequence[str] | None) -> None:
+    """Refuse a negative variance, and a covariance that is larger than the two variances allow, by its place."""
+    variances = matrix.diagonal()
+    slack = INDEFINITE * float(np.abs(matrix).max())
+    i = int(np.argmin(variances))
+    if variances[i] < -slack:
+        raise InvalidData(
+            f"The covariance has a negative variance: {variances[i]:g} {_place(i, i, names)}. Correct it, or leave "
+            "that feature out."
+        )
+    deviations = np.sqrt(np.maximum(variances, 0.0))
+    beyond = np.abs(matrix) - np.outer(deviations, deviations)
+    np.fill_diagonal(beyond, 0.0)
+    i, j = (int(at) for at in np.unravel_index(np.argmax(beyond), beyond.shape))
+    if beyond[i, j] > LARGER * deviations[i] * deviations[j] + slack:
+        raise InvalidData(
+            f"The covariance has a value that is too large for the variances of its two features: {matrix[i, j]:g} "
+            f"{_place(i, j, names)}, where it can be at most {deviations[i] * deviations[j]:g} (a correlation of 1). "
+            "Correct it, or leave one of the two features out."
+        )
 
 
 def _place(i: int, j: int, names: Sequence[str] | None) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.data.advice import advice
+from fedspca.data.cells import told_of_cells
 from fedspca.data.columns import Feature, choose, listed, shown
 from fedspca.data.formats import how_read, open_table
 from fedspca.data.prepare import SiteRows, read_sites
@@ -109,7 +110,7 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
             here = wanted.kept_out_of(table.columns) if typed_right else wanted
             if getattr(table, "fixed_layout", False):  # its rows and columns cannot be swapped
                 here = replace(here, max_features=max(here.max_features, len(table.columns)))
-            found[name] = choose(table.where, table.columns, here)
+            found[name] = choose(table.where, table.columns, here, partial(told_of_cells, table))
         except InvalidData as error:
             refused.append((table.where, str(error)))
     if refused:  # all of them at once, rather than one for each attempt
@@ -222,11 +223,27 @@ def _large_enough(sites: list[SiteRows], settings: FitSettings) -> tuple[list[Si
 
 
 def make_sites(settings: FitSettings, inputs: Inputs) -> list[Site]:
-    """Return the sites, each with the policy of the settings."""
+    """Return the sites, each with the policy of the settings; refuse what these policies would refuse."""
+    if refused := beyond_policy(settings, inputs.sites):  # a policy cannot know of options
+        raise ValueError(" ".join(refused))
     policy = Policy(min_rows=settings.min_rows, alone=SHOWN_ALONE if settings.show_sites else frozenset())
     shared: dict[str, Any] = {"feature_names": inputs.feature_names, "allow_missing": settings.max_missing > 0}
     preparation = Preparation.of(vars(replace(settings, levels=inputs.levels)))
     return [site_of(site, site.site, settings, preparation, policy=policy, **shared) for site in inputs.sites]
+
+
+def beyond_policy(settings: FitSettings, sites: Sequence[SiteRows]) -> list[str]:
+    """Return a sentence for each site that holds fewer rows than a fit asks for, and one about too many folds."""
+    found = [
+        f"Site {site.site!r} holds fewer rows than the {settings.min_rows} of --min-rows ({site.rows.shape[0]}): a sum "
+        "over few rows says much about each. Leave the site out with --leave-out-small, or lower --min-rows."
+        for site in sites
+        if site.rows.shape[0] < settings.min_rows
+    ]
+    most = Policy().max_folds
+    if settings.folds is not None and settings.folds > most:
+        found.append(f"--folds must be at most {most}. Got {settings.folds} instead.")
+    return found
 
 
 def site_of(rows: SiteRows, name: str, settings: SolverSettings, preparation: Preparation, **about: Any) -> Site:

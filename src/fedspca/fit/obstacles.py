@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fedspca.federation import FederationError, LocalFederation
 from fedspca.fit.facts import shares_between
-from fedspca.fit.inputs import Inputs, make_sites
+from fedspca.fit.inputs import Inputs, beyond_policy, make_sites
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import make_estimator
 from fedspca.site import Site, SiteError
@@ -17,32 +17,38 @@ from fedspca.solvers.standardise import standardise
 MUCH_BETWEEN = 0.1  # share of the variance; above it, the first component often only separates the sites
 
 
-def between_sites(settings: FitSettings, inputs: Inputs) -> list[str]:
-    """Return a sentence if much of the variance lies between the sites' means and no setting removes it."""
-    if len(inputs.sites) < 2 or settings.centre != "joint":
-        return []
-    local = LocalFederation(make_sites(replace(settings, min_rows=1), inputs))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they are told of as oddities
+def seen_together(settings: FitSettings, inputs: Inputs) -> list[str]:
+    """Return what shows only over all sites: the warnings of a fit, and much variance between the sites' means.
+
+    Parameters
+    ----------
+    settings : FitSettings
+        The settings of the fit.
+    inputs : Inputs
+        The files, read, to which there are no obstacles.
+    """
+    local = LocalFederation(make_sites(_lenient(settings), inputs))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         federation = mapped(local, local)
         moments = standardise(federation, scale=settings.scale, max_missing=settings.max_missing)
+    told = [str(warning.message) for warning in warned if issubclass(warning.category, UserWarning)]
+    if len(inputs.sites) < 2 or settings.centre != "joint":
+        return told
     share = shares_between(federation, moments, scaled=settings.scale)["after"]
-    if share <= MUCH_BETWEEN:
-        return []
+    return told if share <= MUCH_BETWEEN else [*told, _much_between(share)]
+
+
+def _much_between(share: float) -> str:
     told = f"{share:.0%} of the variance lies between the sites' means, so that a component may be the site itself."
-    return [
+    return (
         f"{told} Take it out with --centre site or --centre combat, or take out what the sites differ in with --adjust."
-    ]
+    )
 
 
-def too_small(settings: FitSettings, rows: dict[str, int]) -> list[str]:
-    """Return a sentence for each site that holds fewer rows than a fit asks for."""
-    return [
-        f"Site {name!r} holds fewer rows than the {settings.min_rows} of --min-rows ({count}): a sum over few rows "
-        "says much about each. Leave the site out with --leave-out-small, or lower --min-rows."
-        for name, count in rows.items()
-        if count < settings.min_rows
-    ]
+def _lenient(settings: FitSettings) -> FitSettings:
+    """Return settings with which no site is refused: what its policy would refuse is told once, by itself."""
+    return replace(settings, min_rows=1, folds=None)
 
 
 def obstacles(settings: FitSettings, inputs: Inputs) -> list[str]:
@@ -55,13 +61,13 @@ def obstacles(settings: FitSettings, inputs: Inputs) -> list[str]:
     inputs : Inputs
         The files, read.
     """
-    found = too_small(settings, {site.site: site.rows.shape[0] for site in inputs.sites})
+    found = beyond_policy(settings, inputs.sites)
     with _noted(found):
         make_estimator(settings, [])
     sites: list[Site] = []
     for each in inputs.sites:
         with _noted(found):  # values that no site can use
-            sites += make_sites(replace(settings, min_rows=1), replace(inputs, sites=(each,)))
+            sites += make_sites(_lenient(settings), replace(inputs, sites=(each,)))
     if len(sites) == len(inputs.sites):
         with _noted(found):
             _check_joint_moments(settings, sites)
@@ -72,7 +78,7 @@ def _check_joint_moments(settings: FitSettings, sites: list[Site]) -> None:
     """Raise what a fit raises once it knows the joint mean and spread: missing values, no variance, too few rows."""
     estimator = make_estimator(SolverSettings(components=settings.components), [])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # constant features are told of as oddities
+        warnings.simplefilter("ignore")  # seen_together has them
         local = LocalFederation(sites)
         moments = standardise(mapped(local, local), scale=settings.scale, max_missing=settings.max_missing)
     if isinstance(settings.components, int):

@@ -22,7 +22,6 @@ from fedspca.fit.facts import judge
 from fedspca.fit.given import check_settings, read_covariance
 from fedspca.fit.grid import default_grid, follow_path
 from fedspca.fit.inputs import Inputs, make_sites, open_inputs
-from fedspca.fit.obstacles import too_small
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import fit_from, make_estimator
 from fedspca.linalg.feature_sums import column_sums
@@ -67,8 +66,6 @@ def fit_files(
     estimator = make_estimator(settings, [callback] if callback else [])
     inputs = inputs or open_inputs(settings)
     sites = make_sites(settings, inputs)
-    if small := too_small(settings, {site.name: site.n_rows for site in sites}):  # a policy cannot know of options
-        raise ValueError(" ".join(small))
     local = LocalFederation(sites)
     if checkpoint is None:
         return _fitted_to_files(settings, inputs, estimator, local, sites, earlier)

@@ -141,7 +141,11 @@ class SparsePCAModel(ScoresRows, Drawable):
                 f"Expected rows over the model's {len(self.mean)} features. Got shape {rows.shape} instead."
             )
         if np.isinf(rows).any():
-            raise ValueError("The rows contain infinity. Correct such values first.")
+            row, column = np.argwhere(np.isinf(rows))[0]
+            raise ValueError(
+                f"The rows contain infinity, first in column {self.feature_names[column]!r}, row {row + 1} (counted "
+                "from 1). Correct such values first."
+            )
         rows, seen = np.asarray(transformed("rows", rows, self.transforms)), map_of(self.maps)
         return rows if seen is None else seen(rows)
 

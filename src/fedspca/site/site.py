@@ -348,8 +348,8 @@ def _check_remote_values(site: str, rows: RemoteRows, names: tuple[str, ...], *,
         advice = ", or set max_missing to allow for missing values" if missing[column] else ""
         raise InvalidData(
             f"Input contains NaN, infinity or too large a value. Site {site!r}, column {names[column]!r} "
-            f"(no. {column}): {int(missing[column])} are NaN, {int(large[column])} infinite or too large. Impute or "
-            f"remove them{advice}."
+            f"(no. {column + 1}): {int(missing[column])} are NaN, {int(large[column])} infinite or too large. Impute "
+            f"or remove them{advice}."
         )
     return bool(missing.any())
 
@@ -370,7 +370,8 @@ def _refuse_values(site: str, block: Rows, names: tuple[str, ...], above: int, *
     value = block[row, column]
     what = "NaN" if np.isnan(value) else "infinity (inf)" if np.isinf(value) else f"a value too large ({value:.3g})"
     raise InvalidData(
-        f"Input contains NaN, infinity or too large a value. Site {site!r}, column {names[column]!r} (no. {column}): "
-        f"the first such value, {what}, is in row {above + row}. Impute or remove them first"
+        f"Input contains NaN, infinity or too large a value. Site {site!r}, column {names[column]!r} "
+        f"(no. {column + 1}): the first such value, {what}, is in row {above + row + 1} (counted from 1). Impute or "
+        "remove them first"
         f"{', or set max_missing to allow for missing values' if np.isnan(value) else ''}."
     )

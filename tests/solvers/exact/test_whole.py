@@ -300,7 +300,15 @@ def test_products_answer_from_a_covariance_too():
     ("matrix", "message"),
     [
         ([[1.0, 0.5], [0.4, 1.0]], "not symmetric: 0.5 in row 1, column 2, and 0.4 in row 2, column 1"),
-        ([[1.0, 2.0], [2.0, 1.0]], "not positive semidefinite: its eigenvalues go from -1 to 3"),
+        ([[1.0, 0.5], [0.4, 1.0]], "Correct the wrong one of the two"),
+        ([[1.0, 0.5], [0.0, 1.0]], "One triangle holds only zeros: fill it in from the other one"),
+        (
+            [[1.0, 0.9, 0.9], [0.9, 1.0, -0.9], [0.9, -0.9, 1.0]],
+            r"not positive semidefinite: its eigenvalues go from -0\.8 to 1\.9",
+        ),
+        ([[1.0, 0.0, 0.0], [0.0, 1.0, 1.4], [0.0, 1.4, 1.0]], r"1\.4 in row 2, column 3, where it can be at most 1 "),
+        ([[4.0, 1.0], [1.0, 0.0]], "1 in row 1, column 2, where it can be at most 0 "),
+        ([[4.0, 0.0], [0.0, -1.0]], "negative variance: -1 in row 2, column 2"),
         ([[1.0, np.nan], [np.nan, 1.0]], "NaN"),
         ([[1.0, 0.5, 0.1]], "square"),
         ([["a"]], "numbers"),
@@ -308,7 +316,7 @@ def test_products_answer_from_a_covariance_too():
         ([[1.0, 0.0], [0.0, 1e200]], r"too large to square: 1e\+200 in row 2, column 2"),
         (np.eye(3) * 1e300, "too large to square"),
         ([[1.0, 1j], [-1j, 1.0]], "complex"),
-        (-np.eye(2), "not positive semidefinite: its eigenvalues go from -1 to -1"),
+        (-np.eye(2), "negative variance: -1 in row 1, column 1"),
     ],
 )
 def test_what_is_no_covariance_is_refused_with_its_numbers(matrix, message):

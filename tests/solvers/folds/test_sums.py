@@ -74,7 +74,9 @@ def test_of_many_features_those_that_covary_and_those_with_weights_are_in_sight(
 
 
 def test_too_many_folds_are_refused():
-    with pytest.raises(InvalidData, match="10 folds are too many"):
+    with pytest.raises(
+        InvalidData, match=r"10 folds are too many .* Set folds \(--folds\) to a smaller number, such as 5"
+    ):
         check_folds(np.array([2.0] * 9 + [1.0]))
     few = [ROWS[:7], ROWS[7:12]]
     with pytest.raises(InvalidData, match="6 folds are too many"):

@@ -170,7 +170,8 @@ def check_folds(rows: Array) -> None:
         n, folds = int(rows.sum()), len(rows)
         raise InvalidData(
             f"{folds} folds are too many for these rows: a fold has {int(rows.min())} of all {n}, and needs two or "
-            "more. Ask for fewer folds; sites with few rows keep them together in one fold."
+            f"more. Set folds (--folds) to a smaller number, such as {max(2, folds // 2)}; sites with few rows keep "
+            "them together in one fold."
         )
 
 
