@@ -170,6 +170,7 @@ def test_a_column_is_asked_about_once_and_the_sites_are_named_if_only_some_have_
         (["1", "2", "3"], True),  # so few may be in order by chance
         ([str(wave) for wave in range(400, 420)], False),
         (["401", *(str(wave) for wave in range(400, 420))], True),
+        (["0", "1", "2"], False),  # what pandas writes where nobody named the columns
         (["5.1", "width"], False),
         (["x1", "x2"], False),
         (["1st", "2nd"], False),

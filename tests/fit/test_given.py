@@ -87,6 +87,7 @@ REFUSED = {
     "the other": (without(*zip(*np.tril_indices(5, -1), strict=True)), "only one triangle"),
     "short rows of a triangle": (text_of([NAMES, *(list(R[i, : i + 1]) for i in range(5))]), "only one triangle"),
     "no value": (without((1, 3)), r"no value in row 2 \('säure'\), column 4 \('phenols'\).* 1 of 25"),
+    "ragged": ("a,b\n2,1\n1,2,3\n", r"row 2 of the matrix \('b'\) has 3 values where there are 2 features"),
     "NaN": (without((1, 3), (3, 1), value="NaN"), r"no value in row 2 .* 2 of 25"),
     "a word": (without((2, 0), value="much"), r"'much' in row 3 \('ash'\), column 1 \('alcohol'\) is no number"),
     "a comma": (without((2, 0), value="0,5"), "pass --decimal ','"),
@@ -133,6 +134,11 @@ def test_features_are_chosen_and_named_as_in_tables(tmp_path):
     assert read(path, exclude=("säure",)).federation.feature_names == ("alcohol", "ash", "phenols", "hue")
     with pytest.raises(ValueError, match=r"S\.csv: there is no column 'hu'"):
         read(path, features=("hu",))
+    gaps = tmp_path / "gaps.csv"
+    gaps.write_text(without(*((2, j) for j in range(5)), *((i, 2) for i in range(5))))  # as the message advises
+    kept = [0, 1, 3, 4]
+    assert np.array_equal(read(gaps, exclude=("ash",)).federation.covariance, R[np.ix_(kept, kept)])
+    assert "hue=colour: no file has" in read(path, rename={"hue": ("colour",)}).told[-1]
     model = fit_covariance_file(FitSettings(covariance=str(path), exclude=("säure",), nonzero=2))
     part = ExactSPCA(2, n_nonzero=2, scale=True).fit_covariance(R[np.ix_([0, 2, 3, 4], [0, 2, 3, 4])])
     assert np.allclose(model.components, part.components_)
@@ -155,6 +161,8 @@ IGNORED = {
     "centre": "site",
     "weight": "often",
     "variable": 3,
+    "max_missing": 0.1,
+    "missing": "em",
 }
 
 

@@ -169,14 +169,15 @@ def told_of_copies(hashes: Mapping[str, Sequence[bytes]]) -> Iterator[str]:
 def numbers_as_names(names: Sequence[str]) -> str | None:
     """Ask whether the first row holds values rather than names: all names are numbers, in no order; None if not.
 
-    Names that rise or fall throughout are taken as names, such as wavelengths, if they are ten or more.
+    Names that rise or fall throughout are taken as names, such as wavelengths, if they are ten or more. So are the
+    numbers from 0, which pandas writes where nobody named the columns.
 
     Parameters
     ----------
     names : sequence of str
         The features.
     """
-    if not names or not all(map(is_number, names)):
+    if not names or not all(map(is_number, names)) or list(names) == [str(j) for j in range(len(names))]:
         return None
     if len(names) >= IN_ORDER and _monotone(np.array([float(name.replace(",", ".")) for name in names])):
         return None

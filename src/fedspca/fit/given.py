@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedspca.data.columns import Column, choose, listed, shown
 from fedspca.data.formats import open_cells
 from fedspca.federation.covariance import CovarianceFederation
+from fedspca.fit.inputs import idle_renames
 from fedspca.fit.settings import FitSettings
 from fedspca.fit.solvers import as_option
 from fedspca.site.errors import InvalidData
@@ -33,6 +34,7 @@ TAKEN = frozenset(
     }
 )
 OF_ROWS = ("data", "columns", "adjust", "policy")
+ALSO_OF_ROWS = ("max_missing", "missing")  # of another section
 NUMBERS = re.compile(r"\s*[-+.]?\d[-+.,;|\s\deE]*")
 NOTHING = frozenset({"", "na", "n/a", "nan", "null", "#n/a", "none", "."})  # what stands where there is no value
 
@@ -68,7 +70,7 @@ def check_settings(settings: FitSettings) -> None:
 
 
 def _ignored(about: Field[Any], settings: FitSettings) -> bool:
-    if about.name in TAKEN or about.metadata["section"] not in OF_ROWS:
+    if about.name not in ALSO_OF_ROWS and (about.name in TAKEN or about.metadata["section"] not in OF_ROWS):
         return False
     usual = about.default if about.default_factory is MISSING else about.default_factory()
     value = getattr(settings, about.name)
@@ -89,16 +91,13 @@ def read_covariance(path: Path, settings: FitSettings) -> Given:
     names, lines = _square(path, cells.lines)
     columns = [Column(name, "number", "double") for name in names]
     features = choose(str(path), columns, settings.columns())
-    matrix = _numbers(path, names, lines, cells.decimal)
     at = {name: j for j, name in enumerate(names)}
-    kept = [at[feature.column] for feature in features]
+    matrix = _numbers(path, names, lines, [at[feature.column] for feature in features], cells.decimal)
     try:
-        federation = CovarianceFederation(
-            matrix[np.ix_(kept, kept)], settings.covariance_rows, [feature.name for feature in features]
-        )
+        federation = CovarianceFederation(matrix, settings.covariance_rows, [feature.name for feature in features])
     except InvalidData as error:
         raise InvalidData(f"{path}: {error}") from None
-    return Given(federation, cells.told)
+    return Given(federation, (*cells.told, *idle_renames(settings, {str(path): features})))
 
 
 def _square(path: Path, cells: Sequence[list[str]]) -> tuple[list[str], list[list[str]]]:
@@ -120,7 +119,10 @@ def _square(path: Path, cells: Sequence[list[str]]) -> tuple[list[str], list[lis
             f"rows below it is {d}. If lines stand above the names, delete them."
         )
     widths = [len(line) for line in lines]
-    if widths in (list(range(1, d + 1)), list(range(2, d + 2)), list(range(d, 0, -1))) and d > 1:
+    triangles = [list(range(1, d + 1)), list(range(d, 0, -1))]
+    if [line[0] for line in lines] == names:
+        triangles.append(list(range(2, d + 2)))
+    if widths in triangles and d > 1:
         raise InvalidData(_one_triangle(path))
     apart = [line[0] for line in lines] if widths[0] == d + 1 else []
     for number, (line, name) in enumerate(zip(lines, names, strict=True), 1):
@@ -156,36 +158,29 @@ def _one_triangle(path: Path) -> str:
     return f"{path}: only one triangle of the matrix is filled. Fill in the other one: the matrix is symmetric."
 
 
-def _numbers(path: Path, names: Sequence[str], lines: Sequence[Sequence[str]], decimal: str) -> Array:
-    """Return the values as numbers, or name the first one that is none."""
-    matrix = np.array([_line(path, line, decimal, i, names) for i, line in enumerate(lines)])
+def _numbers(
+    path: Path, names: Sequence[str], lines: Sequence[Sequence[str]], kept: Sequence[int], decimal: str
+) -> Array:
+    """Return the values of some features as numbers, or name the first one that is none."""
+    matrix = np.array([[_number(path, lines[i][j], decimal, (i, j), names) for j in kept] for i in kept])
     gone = np.isnan(matrix)
     if not gone.any():
         return matrix
     upper = np.triu(np.ones(gone.shape, dtype=bool), 1)
-    if len(names) > 1 and any(np.array_equal(gone, side) for side in (upper, upper.T)):
+    if len(kept) > 1 and any(np.array_equal(gone, side) for side in (upper, upper.T)):
         raise InvalidData(_one_triangle(path))
-    i, j = (int(k) for k in np.argwhere(gone)[0])
+    i, j = (kept[k] for k in np.argwhere(gone)[0])
     raise InvalidData(
         f"{path}: there is no value {_place(names, i, j)} (NaN or empty), and {int(gone.sum())} of {gone.size} values "
         "are missing. Compute them, or leave these features out with --exclude."
     )
 
 
-def _line(path: Path, line: Sequence[str], decimal: str, i: int, names: Sequence[str]) -> list[float]:
-    if decimal == ".":
-        try:
-            return list(map(float, line))
-        except ValueError:
-            pass  # then value by value, to name the one
-    return [_number(path, text, decimal, (i, j), names) for j, text in enumerate(line)]
-
-
 def _number(path: Path, text: str, decimal: str, at: tuple[int, int], names: Sequence[str]) -> float:
-    text = text.strip()
     try:
         return float(text if decimal == "." else text.replace(decimal, "."))
     except ValueError:
+        text = text.strip()
         if text.lower() in NOTHING:
             return float("nan")
     comma = decimal == "." and re.fullmatch(r"[-+]?\d+,\d+", text)

@@ -164,7 +164,7 @@ def open_inputs(settings: FitSettings, owners: Mapping[str, str] | None = None) 
         raise InvalidData(f"More than one file holds rows of the site {twice[0]!r}. Put each site into one file.")
     sites, small = _large_enough(sites, settings)
     read = [(Path(file).name, how) for file in settings.files for how in how_read(file, settings.text_options())]
-    told += [*told_once(read), *_idle_renames(settings, chosen)]
+    told += [*told_once(read), *idle_renames(settings, chosen)]
     first = next(iter(schemas.values()))
     kinds = dict(zip(first.names, first.dtypes, strict=True))
     levels = levels_in(settings, sites)
@@ -172,8 +172,16 @@ def open_inputs(settings: FitSettings, owners: Mapping[str, str] | None = None) 
     return Inputs(names, tuple(sites), tuple(told), Schema(names, tuple(kinds[name] for name in names)), levels)
 
 
-def _idle_renames(settings: FitSettings, chosen: Mapping[str, Sequence[Feature]]) -> list[str]:
-    """Say which other names no file has for a feature: perhaps the two names of --rename were swapped."""
+def idle_renames(settings: FitSettings, chosen: Mapping[str, Sequence[Feature]]) -> list[str]:
+    """Say which other names no file has for a feature: perhaps the two names of --rename were swapped.
+
+    Parameters
+    ----------
+    settings : FitSettings
+        Where names are renamed.
+    chosen : mapping of str to sequence of Feature
+        The features taken from each file.
+    """
     columns = settings.columns()
     used = {feature.column for features in chosen.values() for feature in features}
     idle = [
