@@ -242,8 +242,8 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         elif hasattr(self, "feature_names_in_"):  # of an earlier fit
             del self.feature_names_in_
 
-    def _leading_variances(self, n: int) -> Array | None:
-        """Return the n largest eigenvalues of S as far as the fit came to know them, or None if it did not."""
+    def _leading(self, n: int) -> tuple[Array, Array] | None:
+        """Return the largest eigenvalues and eigenvectors of what the fit came to know of S; None if it kept none."""
         return None
 
     def _fitted_moments(self) -> Moments:

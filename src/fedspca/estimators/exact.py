@@ -336,8 +336,8 @@ class ExactSPCA(ExactSolving):
             return loop.Earlier(self.components_.T, loop.ended(self.state_.loop, width))
         return loop.Earlier(self.components_.T, self.basis_)  # of a model that was loaded
 
-    def _leading_variances(self, n: int) -> Array | None:
-        return loop.leading_values(self.state_.loop, n)
+    def _leading(self, n: int) -> tuple[Array, Array] | None:
+        return loop.leading(self.state_.loop, n)
 
     def _fit(self, federation: Federation, course: Course = BEGINNING) -> Array | None:
         if not rows_seen(federation):

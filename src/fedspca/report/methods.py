@@ -107,8 +107,8 @@ def _sums(model: SparsePCAModel) -> str:
 
 def _found(model: SparsePCAModel) -> str:
     shares = ", ".join(f"{share:.1%}" for share in model.captured_ratios)
-    dense = (model.facts.get("dense_variance_ratio") or [])[: model.n_components]
-    beside = f", beside {sum(dense):.1%} by as many components of dense PCA" if dense else ""
+    dense = model.dense_in_words()
+    beside = f", beside {dense} by as many components of dense PCA" if dense else ""
     many = model.n_components > 1
     captured = (
         f"The span of the {'first components' if many else 'component'} captures {shares} of the variance{beside}."
