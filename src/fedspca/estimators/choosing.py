@@ -51,6 +51,9 @@ def selected(
 ) -> tuple[Selection, Array]:
     """Ask for S, and apply every selection method to it."""
     _check_auto(estimator, rounds)
+    given = None if estimator._auto("n_components") else estimator.n_components
+    if given is not None:
+        estimator._check_n_components(given, moments)
     estimator._working = estimator._precision_for(rounds, moments)
     s = whole.ask(rounds, moments.frame, estimator._working)
     nothing = np.zeros((len(s), 1))
@@ -59,7 +62,7 @@ def selected(
         s,
         fold_sums(folded.asked, moments, nothing, scaled=estimator.scale, most=SELECTION_SIGHT),
         moments,
-        n_components=None if estimator._auto("n_components") else estimator.n_components,
+        n_components=given,
         sparsity=sparsity,
         orthogonal=estimator.orthogonal,
         seed=estimator._deal(),
