@@ -60,3 +60,10 @@ def test_a_name_that_is_nearly_right_is_asked_about(tmp_path):
     ran = fedspca("check", tmp_path / "a.csv", tmp_path / "b.csv")
     assert ran.code == 1
     assert "'F 0' for 'f0' meant?" in ran.out
+
+
+def test_more_non_zeros_than_features_are_no_obstacle_and_told_of(tmp_path):
+    path = write(tmp_path / "a.csv", make_rows())
+    ran = fedspca("check", path, "--nonzero", "99")
+    assert ran.code == 0
+    assert "--nonzero is 99, and there are 8 features" in ran.out

@@ -100,14 +100,18 @@ def _looked_at(settings: FitSettings) -> dict[str, Any]:
     """Return what the rows themselves show: what a fit would refuse, what is odd, and figures of each site."""
     from fedspca.data.advice import column_facts
     from fedspca.fit.inputs import open_inputs
-    from fedspca.fit.obstacles import between_sites, obstacles
+    from fedspca.fit.obstacles import between_sites, obstacles, unused
 
     inputs = open_inputs(settings)
     names = inputs.feature_names
     refused = [in_options(each) for each in obstacles(settings, inputs)]
     return {
         "obstacles": refused,
-        "oddities": [*inputs.oddities, *([] if refused else between_sites(settings, inputs))],
+        "oddities": [
+            *inputs.oddities,
+            *map(in_options, unused(settings, names)),
+            *([] if refused else between_sites(settings, inputs)),
+        ],
         "told": list(inputs.told),
         "sites": {
             name: {

@@ -38,6 +38,7 @@ def fit_chosen(estimator: "ExactSPCA", federation: Federation, course: Course) -
         chosen = _decided(estimator, selection)
         chosen._working = estimator._working
         chosen._check_n_components(chosen.n_components, moments)
+        chosen._tell_unused(len(moments.mean))
         found = chosen._solve_given(s, rounds, moments, course)
         chosen._set_fitted(rounds, moments, found)
     chosen._set_certainty(folded, moments)

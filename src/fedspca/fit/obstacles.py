@@ -1,10 +1,11 @@
 """Everything that prevents a fit, in one list: ``fedspca check`` lists what ``fedspca fit`` would refuse."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from fedspca.estimators.exact_solving import more_than_there_are
 from fedspca.federation import FederationError, LocalFederation
 from fedspca.fit.facts import shares_between
 from fedspca.fit.inputs import Inputs, make_sites
@@ -33,6 +34,12 @@ def between_sites(settings: FitSettings, inputs: Inputs) -> list[str]:
     return [
         f"{told} Take it out with --centre site or --centre combat, or take out what the sites differ in with --adjust."
     ]
+
+
+def unused(settings: FitSettings, names: Sequence[str]) -> list[str]:
+    """Return a sentence if more non-zeros are asked for than there are features."""
+    told = None if settings.nonzero is None else more_than_there_are(settings.nonzero, len(names))
+    return [] if told is None else [told]
 
 
 def too_small(settings: FitSettings, rows: dict[str, int]) -> list[str]:

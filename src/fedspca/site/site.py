@@ -213,7 +213,10 @@ class Site:
             )
         mine = deal(self.name, self.n_rows, parts, seed, self.policy.min_fold_rows) == MINE
         if not mine.any():
-            raise InvalidData(f"Site {self.name!r} holds too few rows for a sample of one in {parts}.")
+            raise InvalidData(
+                f"Site {self.name!r} holds too few rows for a sample of one in {parts}: none of its {self.n_rows} is "
+                "left. Take a smaller number, or no sample."
+            )
         names, missing = self.feature_names, self._data.missing
         return Site(
             self.name, rows[np.flatnonzero(mine)], policy=self.policy, feature_names=names, allow_missing=missing
