@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedspca.dp.accounting import Purpose
 from fedspca.dp.ledger import Ledger
 from fedspca.linalg.feature_sums import counts_where
-from fedspca.linalg.row_blocks import AnyRows, RemoteRows, Rows, row_blocks
+from fedspca.linalg.row_blocks import AnyRows, RemoteRows, Rows, row_blocks, unmasked
 from fedspca.linalg.spread import spread_of
 from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.disclosure import disclosed, singled_out
@@ -290,7 +290,7 @@ def _as_rows(site: str, X: Any) -> AnyRows:
         rows = X
     else:
         try:
-            rows = np.asarray(X)
+            rows = np.asarray(unmasked(X))
         except ValueError as error:
             raise InvalidData(f"Site {site!r}: the rows are not a rectangular table of numbers ({error}).") from None
     if rows.ndim != 2:
