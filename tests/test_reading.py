@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from fedspca import FASPCA, ExactSPCA, SparsePCAModel
 from fedspca.reading import count
 from fedspca.report import report_html
+from fedspca.report.words import summary
 
 WDBC = load_breast_cancer().data
 Z = (WDBC - WDBC.mean(axis=0)) / WDBC.std(axis=0, ddof=1)
@@ -147,8 +148,8 @@ def test_for_a_penalty_what_is_proved_is_said_to_be():
 def test_for_a_share_kept_the_proof_is_about_loadings_with_as_many_nonzeros():
     fitted = ExactSPCA(2, variance_kept=0.8, scale=True).fit(WDBC)
     told = SparsePCAModel.from_estimator(fitted).optimality()
-    assert "with as many non-zeros in all capture more" in told
-    assert told.endswith("Whether fewer would keep the share is not proved.")
+    assert told.startswith("Loadings with as many non-zeros in all can capture ")
+    assert told.endswith("Loadings with fewer non-zeros may still keep the share.")
 
 
 def test_a_bound_by_products_does_not_contradict_what_dense_pca_was_found_to_capture():
@@ -156,11 +157,25 @@ def test_a_bound_by_products_does_not_contradict_what_dense_pca_was_found_to_cap
     model = SparsePCAModel.from_estimator(fitted, dense_variance_ratio=[0.4, 0.2])
     proved = fitted.upper_bound_ / np.sum(Z**2)
     assert proved > 0.6
-    share = float(re.search(r"That is ([0-9.]+) % of the variance", model.optimality())[1]) / 100
+    share = float(re.search(r"no loadings capture more than ([0-9.]+) %", model.optimality())[1]) / 100
     assert share == pytest.approx(proved, abs=1e-3)
-    assert "found dense PCA to capture is 60.0%" in model.optimality()
+    assert "which was found to capture 60.0%" in model.optimality()
+    assert "--search thorough" in model.optimality()
     close = SparsePCAModel.from_estimator(fitted, dense_variance_ratio=[proved, 0.0])
-    assert "That is" not in close.optimality()
+    assert "proved" not in close.optimality()
+    assert "at most 0 %" not in close.optimality()
+
+
+def test_what_dense_pca_captures_is_called_a_lower_bound_where_it_did_not_settle():
+    fitted = ExactSPCA(2, n_nonzero=5, scale=True).fit(WDBC)
+    told = SparsePCAModel.from_estimator(fitted, dense_variance_ratio=[0.4, 0.2])
+    unsure = SparsePCAModel.from_estimator(fitted, dense_variance_ratio=[0.4, 0.2], dense_variance_settled=False)
+    assert told.dense_in_words() == "60.0%"
+    assert unsure.dense_in_words() == "at least 60.0%"
+    assert SparsePCAModel.from_estimator(fitted).dense_in_words() is None
+    assert ", captures 60.0% with" in summary(told)
+    assert ", captures at least 60.0% with" in summary(unsure)
+    assert "keep at most " in summary(unsure)
 
 
 def test_a_number_and_its_noun_agree():

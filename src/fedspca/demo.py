@@ -40,18 +40,20 @@ def main(report: Path = REPORT) -> None:
         _print_loading(number, weights, data)
     _print_comparison(model, dense.components_, standardised)
     try:
-        _write_report(model, data, owners, report)
+        _write_report(model, data, owners, standardised, report)
     except ModuleNotFoundError as error:
         print(f"\nNo report was written. {error}")
         return
     print(f"\nThe report is in {report.resolve()}. Open it in any browser; it needs no network.")
 
 
-def _write_report(model: FederatedSparsePCA, data: Table, owners: np.ndarray, path: Path) -> None:
+def _write_report(
+    model: FederatedSparsePCA, data: Table, owners: np.ndarray, standardised: np.ndarray, path: Path
+) -> None:
     # simulated sites may show their own figures; real ones decide for themselves
     policy = Policy(alone=SHOWN_ALONE)
     sites = [Site(str(name), data.rows[owners == name], policy=policy) for name in np.unique(owners)]
-    judgement = judge(LocalFederation(sites), sites, model)
+    judgement = judge(LocalFederation(sites), sites, model, gram=standardised.T @ standardised)
     shown = SparsePCAModel.from_estimator(model, versions=versions(), **judgement.to_model)
     write_report(replace(shown, feature_names=data.feature_names), path)
 

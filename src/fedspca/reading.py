@@ -76,6 +76,22 @@ class Readable:
         return np.diff(self.captured_ratios, prepend=0.0)
 
     @property
+    def dense_ratios(self) -> Array:
+        """Share of the variance that 1, 2, … components of dense PCA capture, as far as the fit asked for it."""
+        return np.cumsum(self.facts.get("dense_variance_ratio") or [])
+
+    @property
+    def dense_settled(self) -> bool:
+        """Whether these shares settled; if not, dense PCA captures at least as much."""
+        return bool(self.facts.get("dense_variance_settled", True))
+
+    def dense_in_words(self) -> str | None:
+        """Say what dense PCA captures with as many components; None where it was not asked for."""
+        if len(self.dense_ratios) < self.n_components or self.dense_ratios[self.n_components - 1] <= 0.0:
+            return None
+        return f"{'' if self.dense_settled else 'at least '}{self.dense_ratios[self.n_components - 1]:.1%}"
+
+    @property
     def correlation(self) -> Array:
         """Correlation of the scores; a score without variance has correlation 0 with the others."""
         spread = np.sqrt(np.diag(self.covariance))
@@ -194,10 +210,10 @@ class Readable:
         if self.facts.get("bound_is_dense"):
             return self._dense_in_words(gap)
         if "variance_kept" in params and params.get("n_nonzero") is None:
-            more = "more" if gap <= PROVED else f"more than these by over {_percent(gap)}"
+            more = "no more" if gap <= PROVED else f"at most {_percent(gap)} more"
             return (
-                f"It is proved that no loadings with as many non-zeros in all capture {more}. Whether fewer "
-                "would keep the share is not proved."
+                f"Loadings with as many non-zeros in all can capture {more} than these: that is proved. Loadings with "
+                "fewer non-zeros may still keep the share."
             )
         if gap <= PROVED:
             return "It is proved that no loadings with as few non-zeros are better."
@@ -208,15 +224,17 @@ class Readable:
         return float(np.sum(np.asarray(lam) * np.abs(self.components).sum(axis=1)))
 
     def _dense_in_words(self, gap: float) -> str:
-        """Say how far dense PCA is above, which is more than what its rounds found where it was not asked for all."""
-        told = f"No loadings can capture more than dense PCA, which captures at most {_percent(gap)} more than these."
-        found = sum((self.facts.get("dense_variance_ratio") or [])[: self.n_components])
-        proved = self.captured_ratio * (1.0 + gap)
-        if found == 0.0 or proved <= found * (1.0 + FOUND):
-            return told
+        """Say how far dense PCA is above; where S is not known as a whole, what is proved of it may be far too high."""
+        told, proved = self.dense_in_words(), self.captured_ratio * (1.0 + gap)
+        if told is None or proved <= self.dense_ratios[self.n_components - 1] * (1.0 + FOUND):
+            return (
+                f"No loadings can capture more than dense PCA, which captures at most {_percent(gap)} more than these."
+            )
         return (
-            f"{told} That is {_percent(min(proved, 1.0))} of the variance: what is proved. What the rounds found dense "
-            f"PCA to capture is {found:.1%}."
+            f"These loadings capture {self.captured_ratio:.1%} of the variance. No loadings capture more than dense "
+            f"PCA, which was found to capture {told}. What is proved is less: no loadings capture more than "
+            f"{_percent(min(proved, 1.0))}. A closer proof needs the whole covariance (at the command line --search "
+            "thorough, in Python search='thorough')."
         )
 
 

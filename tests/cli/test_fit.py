@@ -50,6 +50,15 @@ def test_the_paper_is_reached_from_the_command_line_and_from_a_file(study):
     assert SparsePCAModel.load(study / "two").facts["estimator"]["params"]["lam"] == [60.0, 600.0]
     for given, told in (("60,600,7", "has 3 numbers, and there are 2 components"), ("60,much", "must be a number, or")):
         assert told in fedspca("fit", "north.csv", *each, "--lam", given, "-o", "no").err
+    exact = ("fit", "north.csv", "--no-path", "--json")
+    assert fedspca(*exact, "--nonzero", "3,2", "-o", "three").code == 0
+    assert SparsePCAModel.load(study / "three").nonzeros == [3, 2]
+    wrong = (("3,2,1", "--nonzero has 3 numbers, and there are 2"), ("3,x", "one for each component, or auto. Got"))
+    for given, told in wrong:
+        assert told in fedspca(*exact, "--nonzero", given, "-o", "no").err
+    (study / "fit.toml").write_text('[data]\nfiles = ["north.csv"]\n[fit]\nnonzero = [3, 2]\npath = false\n')
+    assert fedspca("fit", "fit.toml", "-o", "four").code == 0
+    assert SparsePCAModel.load(study / "four").nonzeros == [3, 2]
     settings = '[data]\nfiles = ["north.csv"]\n[fit]\nsolver = "faspca"\nlam = 1.0\nblock_sizes = [1, 1.5]\n'
     (study / "fit.toml").write_text(settings)
     assert "block_sizes must be a list of whole numbers" in fedspca("fit", "fit.toml", "-o", "n").err

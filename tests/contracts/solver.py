@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +21,7 @@ from fedspca import (
     Round,
     Site,
     SiteRefusal,
+    SparsePCAModel,
     StopFit,
     StopReason,
 )
@@ -196,6 +198,48 @@ class SolverContract(ABC):
         table["gene 7"] = "tall"
         with pytest.raises(ValueError, match="'gene 7' is not numeric"):
             self.make().fit(table)
+
+    def test_a_column_of_dates_is_named(self, rows):
+        table = pd.DataFrame(rows, columns=[f"gene {j}" for j in range(12)])
+        table["seen"] = pd.Timestamp("2020-01-01")
+        with pytest.raises(ValueError, match="'seen' holds dates or times: leave it out"):
+            self.make().fit(table)
+
+    def test_new_rows_with_missing_values_are_told_what_would_allow_them(self, rows):
+        table = pd.DataFrame(rows, columns=[f"gene {j}" for j in range(12)])
+        gaps = table.copy()
+        gaps.iloc[3, 5] = np.nan
+        fitted = self.make().fit(table)
+        for use in (fitted.transform, fitted.score):
+            with pytest.raises(ValueError, match=r"NaN.* for example in 'gene 5', .* fit with max_missing"):
+                use(gaps)
+        with pytest.raises(ValueError, match=r"NaN.* for example in 'x5'"):
+            self.make().fit(rows).transform(sp.csr_array(gaps.to_numpy()))
+
+    def test_masked_values_are_missing_values(self, rows):
+        masked = np.ma.masked_array(rows, mask=np.zeros(rows.shape, dtype=bool))
+        fitted = self.make().fit(masked)
+        assert np.array_equal(fitted.components_, self.make().fit(rows).components_)
+        masked[0, 2] = np.ma.masked
+        for use in (fitted.fit, fitted.transform, SparsePCAModel.from_estimator(fitted).transform):
+            with pytest.raises(ValueError, match="NaN"):
+                use(masked)
+        with pytest.raises(ValueError, match="NaN"):
+            Site("a", masked)
+
+    def test_a_sparse_frame_may_leave_out_other_values_than_zero(self, rows):
+        rounded = np.round(rows)
+        columns = {f"x{j}": pd.arrays.SparseArray(column, fill_value=1.0) for j, column in enumerate(rounded.T)}
+        same = self.make().fit(pd.DataFrame(columns)).components_
+        assert np.array_equal(same, self.make().fit(rounded).components_)
+
+    def test_true_is_no_number(self, rows):
+        with pytest.raises(ValueError, match=r"'n_components' .* must be a whole number .* Got True instead"):
+            self.make(n_components=True).fit(rows)
+
+    def test_a_model_of_what_is_not_fitted_is_refused_in_words(self):
+        with pytest.raises(NotFittedError, match="is not fitted yet"):
+            SparsePCAModel.from_estimator(self.make())
 
     def test_what_is_not_a_federation_is_said(self, rows):
         with pytest.raises(TypeError, match="LocalFederation"):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from fedspca import ExactSPCA
@@ -96,3 +96,23 @@ def test_what_helps_is_what_would_help():
     assert told.endswith("Allow more rounds (max_rounds).")
     assert "larger tol" in stopped_early(StopReason.STALLED, 1, 0.01, 1e-6)
     assert "after 1 round:" in stopped_early(StopReason.MAX_SECONDS, 1, None, 1e-6)
+
+
+@pytest.mark.parametrize("settings", [{"n_nonzero": 20}, {"n_nonzero": [2, 20]}, {"n_nonzero": 20, "sample": 2}])
+def test_more_non_zeros_than_features_are_told_of_once(settings):
+    with pytest.warns(UserWarning, match="n_nonzero is 20, and there are 13 features") as told:
+        fitted = ExactSPCA(2, scale=True, **settings).fit(load_wine().data)
+    assert len(told) == 1
+    assert np.count_nonzero(fitted.components_[1]) == 13
+
+
+def test_a_path_with_more_non_zeros_than_features_says_so():
+    with pytest.warns(UserWarning, match="n_nonzero is 20, and there are 13 features") as told:
+        ExactSPCA(2, scale=True).path(load_wine().data, n_nonzero=[2, 20])
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("settings", [{"n_nonzero": 3}, {"lam": 10.0}])
+def test_a_share_to_keep_is_not_used_beside_another_sparsity(settings):
+    with pytest.warns(UserWarning, match=r"variance_kept=0\.8 is not used, since"):
+        ExactSPCA(2, variance_kept=0.8, scale=True, **settings).fit(load_wine().data)

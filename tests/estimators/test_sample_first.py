@@ -80,6 +80,8 @@ def test_a_sample_that_cannot_be_drawn_is_refused(tall):
         ExactSPCA(1, n_nonzero=3, sample=20).fit(rows, sample_weight=np.ones(len(rows)))
     with pytest.raises(InvalidData, match="Site 's' holds too few rows for a sample of one in 20"):
         [Site("s", rows[:3]).sampled(20, seed) for seed in range(20)]
+    with pytest.raises(InvalidData, match=r"one row in 200 leaves \d of 300 rows, and \d or more are needed\. Take a"):
+        ExactSPCA(5, n_nonzero=3, sample=200).fit(rows[:300])
     with pytest.raises(ValueError, match="'auto' needs the covariance of all rows"):
         ExactSPCA("auto", sample=20).fit(rows)
     with pytest.raises(ValueError, match="missing='em' needs the covariance of all rows"):

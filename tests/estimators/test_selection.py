@@ -131,6 +131,34 @@ def test_the_best_of_what_was_tried_is_said_to_be_at_its_end():
     assert "again, on average" not in told
 
 
+def test_of_all_features_there_are_no_more():
+    found = ExactSPCA(1, n_nonzero="auto", scale=True, folds=4).fit(planted(n=150)).selection_
+    curve = Curve((2, 3, 4), np.array([[0.1, 0.2, 0.9], [0.1, 0.3, 0.9]]))
+    told = replace(found, by_nonzeros=curve, recurrence=np.ones(3), n_features=4, n_nonzero=2).in_words()
+    assert "Tried: 2, 3, 4." in told
+
+
+@pytest.mark.parametrize("r", [9, 300])
+def test_more_components_than_there_can_be_are_refused_as_by_a_fit(r):
+    rows = planted(n=150, d=8, k=3)
+    for estimator in (ExactSPCA(r), ExactSPCA(r, n_nonzero="auto")):
+        with pytest.raises(ValueError, match=rf"'n_components' .* at most .* = min\(150, 8\). Got {r} instead"):
+            estimator.choose(rows)
+    with pytest.raises(ValueError, match=r"at most min\(n_samples, n_features\)"):
+        ExactSPCA(r, n_nonzero="auto").fit(rows)
+
+
+def test_a_count_at_its_limit_and_one_below_chance_are_explained(fitted):
+    found = fitted.selection_
+    told = " ".join(found.in_words())
+    assert "there may be more" not in told
+    assert "Parallel analysis compares" not in told
+    most = dict.fromkeys(found.components, 10)
+    assert "where a method says 10, there may be more" in " ".join(replace(found, components=most).in_words())
+    below = replace(found, eigenvalues=found.null.high * 0.9)
+    assert "Parallel analysis compares each component with chance after the earlier ones" in " ".join(below.in_words())
+
+
 def test_a_number_by_stability_is_not_said_to_be_the_fewest_that_predict():
     found = ExactSPCA(1, n_nonzero="auto", scale=True, folds=4).fit(planted(n=150)).selection_
     other = next(k for k in found.by_nonzeros.grid if k != found.by_nonzeros.choice)

@@ -9,6 +9,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from fedspca import ExactSPCA, SparsePCAModel
+from fedspca.federation.covariance import CovarianceFederation
 from fedspca.report.page import report_html
 from fedspca.site.errors import InvalidData
 from helpers.commands import fedspca
@@ -130,3 +131,12 @@ def test_a_value_that_cannot_be_is_named_by_its_features():
         ExactSPCA().fit_covariance(wrong)
     with pytest.raises(InvalidData, match="complex"):
         ExactSPCA().fit_covariance(pd.DataFrame(S.values + 1j, S.index, S.columns))
+
+
+def test_more_directions_than_so_many_rows_have_are_told_of():
+    with pytest.warns(UserWarning, match="3 rows vary in 2 directions at most, and 75% of the variance"):
+        CovarianceFederation(np.eye(8), 3)
+    rows = np.random.default_rng(0).standard_normal((5, 8))
+    CovarianceFederation(np.round(np.cov(rows.T), 7), 5)  # what rounding adds is no such sign
+    CovarianceFederation(np.eye(8), 9)
+    CovarianceFederation(np.eye(8))

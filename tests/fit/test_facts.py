@@ -44,10 +44,12 @@ def test_what_follows_from_the_covariance_is_not_asked_for(folds):
     known, asked = Rounds(federation), Rounds(federation)
     derived, summed = judge(known, (), fitted, gram=gram), judge(asked, (), fitted)
     assert [one.query for one in known.history] == ["row_errors"]
-    assert len(asked.history) > 2
+    assert [one.query for one in asked.history] == ["gram_product", "row_errors"]
     np.testing.assert_allclose(derived.covariance, summed.covariance, rtol=1e-9)
-    for name in ("dense_variance_ratio", "feature_correlations"):
-        np.testing.assert_allclose(derived.facts[name], summed.facts[name], rtol=1e-6, atol=1e-3)
+    found = summed.facts["dense_variance_ratio"]
+    np.testing.assert_allclose(derived.facts["dense_variance_ratio"][: len(found)], found, rtol=1e-6, atol=1e-3)
+    correlations = (derived.facts["feature_correlations"], summed.facts["feature_correlations"])
+    np.testing.assert_allclose(*correlations, rtol=1e-6, atol=1e-3)
     assert derived.facts["row_errors"] == summed.facts["row_errors"]
 
 

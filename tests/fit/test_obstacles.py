@@ -81,3 +81,10 @@ def test_check_says_what_fit_warns_of(tmp_path):
     assert (ran.code, "have one value in every row of every site and get a weight of zero: f5" in ran.out) == (0, True)
     assert "Look at what is said above" in ran.out
     assert "f5" in " ".join(json.loads(fedspca("check", tmp_path / "a.csv", "--json").out)["oddities"])
+
+
+def test_more_non_zeros_than_features_are_no_obstacle_and_told_of(tmp_path):
+    path = write(tmp_path / "a.csv", make_rows())
+    ran = fedspca("check", path, "--nonzero", "99")
+    assert ran.code == 0
+    assert "--nonzero is 99, and there are 8 features" in ran.out

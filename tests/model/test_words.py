@@ -54,5 +54,9 @@ def test_what_half_samples_say_is_told_in_words(oblique):
     ]
     assert certainty_in_words(model, 1) == first  # nothing missed, nothing that stands in
     assert feature_certainty(model, 0)[3] == features[3]
+    unsure = {**empty, "features": [{"feature": 3, "frequency": 0.6, "stable": False}], "false_selections": 1.5}
+    assert certainty_in_words(replace(oblique, facts={"certainty": {"components": [unsure]}}), 0) == [
+        "No feature is stable: none is selected in at least 90% of the half samples."
+    ]
     assert certainty_in_words(oblique, 0) == []
     assert feature_certainty(oblique, 0) == {}

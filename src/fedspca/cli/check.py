@@ -100,14 +100,18 @@ def _looked_at(settings: FitSettings) -> dict[str, Any]:
     """Return what the rows themselves show: what a fit would refuse, what is odd, and figures of each site."""
     from fedspca.data.advice import column_facts
     from fedspca.fit.inputs import open_inputs
-    from fedspca.fit.obstacles import obstacles, seen_together
+    from fedspca.fit.obstacles import obstacles, seen_together, unused
 
     inputs = open_inputs(settings)
     names = inputs.feature_names
     refused = [in_options(each) for each in obstacles(settings, inputs)]
     return {
         "obstacles": refused,
-        "oddities": [*inputs.oddities, *([] if refused else seen_together(settings, inputs))],
+        "oddities": [
+            *inputs.oddities,
+            *map(in_options, unused(settings, names)),
+            *([] if refused else seen_together(settings, inputs)),
+        ],
         "told": list(inputs.told),
         "sites": {
             name: {

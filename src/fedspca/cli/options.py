@@ -15,11 +15,13 @@ from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.settings_file import (
     COUNT,
     COUNTS,
+    EACH,
     LISTS,
     TEXTS,
     WEIGHTS,
     count_or_auto,
     counts,
+    counts_or_auto,
     kind_of_setting,
     read_fit_settings,
     weights,
@@ -38,6 +40,7 @@ HOW = {
     TEXTS: " Names with commas between, or repeat it.",
     LISTS: " As NAME=A,B; repeat it.",
     COUNTS: " As 1,1.",
+    EACH: " As 8, or as 8,4.",
     WEIGHTS: " As 60, or as 60,600.",
 }
 SECTION_TITLES = {
@@ -127,7 +130,7 @@ def _option(about: Any, settings: type[SolverSettings] = FitSettings) -> inspect
         show_default=False,
         autocompletion=(lambda incomplete: [c for c in choices if c.startswith(incomplete)]) if choices else None,
     )
-    value = list[str] if kind in (TEXTS, LISTS, COUNTS) else str if kind in (COUNT, WEIGHTS) else kind
+    value = list[str] if kind in (TEXTS, LISTS, COUNTS) else str if kind in (COUNT, EACH, WEIGHTS) else kind
     return inspect.Parameter(
         about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value | None, option]
     )
@@ -150,6 +153,8 @@ def _given(options: dict[str, Any], kind: type[SolverSettings]) -> dict[str, Any
 def _parsed(name: str, value: Any, kind: Any) -> Any:
     if kind == COUNT:
         return count_or_auto(f"--{name.replace('_', '-')}", value)
+    if kind == EACH:
+        return counts_or_auto(f"--{name.replace('_', '-')}", value.split(",") if "," in value else value)
     if kind == COUNTS:
         return counts(f"--{name.replace('_', '-')}", [item for text in value for item in text.split(",")])
     if kind == WEIGHTS:

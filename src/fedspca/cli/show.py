@@ -62,6 +62,7 @@ def summary(model: "SparsePCAModel") -> dict[str, Any]:
         "captured_ratios": [float(share) for share in model.captured_ratios],
         "explained_variance_ratio": [float(share) for share in model.explained_variance_ratio],
         "dense_variance_ratio": model.facts.get("dense_variance_ratio"),
+        "dense_variance_settled": model.dense_settled,
         "overlaps": [[first, second, value] for first, second, value in model.overlaps()],
         "cautions": model.cautions(),
         "components": [
@@ -129,15 +130,16 @@ def _print_captured(model: "SparsePCAModel") -> None:
     """Print the variance captured, and how it grows with the components, beside dense PCA's."""
     who = "It captures" if model.n_components == 1 else "Together they capture"
     total = f"{who} {model.captured_ratio:.1%} of the variance"
-    dense = model.facts.get("dense_variance_ratio") or []
-    if dense:
-        total += f"; dense PCA with as many components captures {sum(dense[: model.n_components]):.1%}"
+    dense = model.dense_ratios
+    if told := model.dense_in_words():
+        total += f"; dense PCA with as many components captures {told}"
     console().print(f"{total}.", soft_wrap=True)
     if not 1 < model.n_components <= len(dense):
         return
-    rows = table(*((head, "right") for head in ("components", "captured", "by dense PCA")))
+    by_dense = "by dense PCA" if model.dense_settled else "by dense PCA, at least"
+    rows = table(*((head, "right") for head in ("components", "captured", by_dense)))
     for number, share in enumerate(model.captured_ratios, 1):
-        rows.add_row(*cells(number, f"{share:.1%}", f"{sum(dense[:number]):.1%}"))
+        rows.add_row(*cells(number, f"{share:.1%}", f"{dense[number - 1]:.1%}"))
     print_table(rows)
 
 

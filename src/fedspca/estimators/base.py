@@ -7,18 +7,19 @@ from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
+from numpy.exceptions import DTypePromotionError
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import make_constraint
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from fedspca.estimators.parameters import refusal
-from fedspca.estimators.rows import RowsBeside, encoded, score_rows, transformed_rows
+from fedspca.estimators.parameters import refusal, takes_truth
+from fedspca.estimators.rows import RowsBeside, encoded, plain_rows, score_rows, transformed_rows
 from fedspca.federation import Federation, LocalFederation
 from fedspca.federation.base import preparation_of, rows_counted, rows_seen
 from fedspca.federation.covariance import UNKNOWN_MEANS
-from fedspca.linalg.operators import Frame
+from fedspca.linalg.operators import Frame, all_finite
 from fedspca.linalg.row_blocks import dense_parts, filled
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.metrics import adjusted_variances, captured_variances
@@ -64,9 +65,10 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _validate_params(self) -> None:
         """Check the settings: before rows are read, and again before sites are asked. So it must be fast."""
         for name, constraints in _constraints(type(self)).items():
-            value = getattr(self, name)
-            if not any(constraint.is_satisfied_by(value) for constraint in constraints):
-                raise refusal(type(self).__name__, name, self._parameter_constraints[name], value)
+            value, stated = getattr(self, name), self._parameter_constraints[name]
+            untrue = isinstance(value, bool) and not takes_truth(stated)  # Python counts True as the number 1
+            if untrue or not any(constraint.is_satisfied_by(value) for constraint in constraints):
+                raise refusal(type(self).__name__, name, stated, value)
 
     @abstractmethod
     def _solve(self, rounds: Rounds, moments: Moments, n_components: int, rng: np.random.Generator) -> Found:
@@ -242,8 +244,8 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         elif hasattr(self, "feature_names_in_"):  # of an earlier fit
             del self.feature_names_in_
 
-    def _leading_variances(self, n: int) -> Array | None:
-        """Return the n largest eigenvalues of S as far as the fit came to know them, or None if it did not."""
+    def _leading(self, n: int) -> tuple[Array, Array] | None:
+        """Return the largest eigenvalues and eigenvectors of what the fit came to know of S; None if it kept none."""
         return None
 
     def _fitted_moments(self) -> Moments:
@@ -304,18 +306,17 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """Check rows as scikit-learn does. Each site checks the values: its errors name the site and the column."""
+        return self._read(X, reset=reset, ensure_all_finite=False, ensure_min_samples=2)
+
+    def _read(self, X: Any, **checks: Any) -> Any:
+        """Return rows as an array or a CSR matrix of numbers, or say which column holds none."""
+        kinds = [np.float64, np.float32]
         try:
-            return validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                ensure_min_samples=2,
-            )
-        except ValueError as error:
-            raise InvalidData(f"{error}{_text_column(X)}") from None
+            return validate_data(self, plain_rows(X), accept_sparse="csr", dtype=kinds, **checks)
+        except (ValueError, DTypePromotionError) as error:
+            if column := _column_without_numbers(X):
+                raise InvalidData(f"{error} {column}" if isinstance(error, ValueError) else column) from None
+            raise InvalidData(f"{error}") from None
 
     def transform(self, X: Any, *, covariates: Any = None, sites: Any = None) -> NDArray[np.floating]:
         """Scores of rows on the components: (X − mean)/scale · componentsᵀ, less what covariates explain.
@@ -355,15 +356,27 @@ class FederatedSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Return new rows, prepared as in the fit: transformed, missing values, if allowed, replaced by the mean."""
         if is_dask(X):
             return self._new_dask_rows(X)
-        finite = "allow-nan" if self.max_missing > 0 else True
-        kinds = [np.float64, np.float32]
-        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, ensure_all_finite=finite)
+        rows = self._read(X, reset=False, ensure_all_finite="allow-nan")
+        if not self.max_missing:
+            self._refuse_missing(rows)
         rows = transformed_rows("rows", rows, self.preparation_.transform)
         if self.feature_map_ is not None:
             rows = np.concatenate([self.feature_map_(dense) for dense in dense_parts(rows)])
         if self.gap_model_ is not None:
             return np.concatenate([self.gap_model_.filled(dense) for dense in dense_parts(rows)])
         return filled(rows, self.mean_).astype(rows.dtype, copy=False) if self.max_missing > 0 else rows
+
+    def _refuse_missing(self, rows: Any) -> None:
+        values = rows if isinstance(rows, np.ndarray) else rows.data
+        if all_finite(values):
+            return
+        gone = np.argwhere(np.isnan(values))[0]
+        j = int(gone[1]) if values.ndim == 2 else int(rows.indices[gone[0]])
+        name = getattr(self, "feature_names_in_", default_names(self.n_features_in_))[j]
+        raise InvalidData(
+            f"The rows contain missing values (NaN), for example in {str(name)!r}, and the fit allowed for none. "
+            "Impute them first, or fit with max_missing, such as max_missing=0.2."
+        )
 
     def _new_dask_rows(self, X: Any) -> Any:
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
@@ -473,11 +486,14 @@ def checked_federation(federation: Any) -> Federation:
     )
 
 
-def _text_column(X: Any) -> str:
-    """Name the first column of a DataFrame that is not numeric, if it is one."""
+def _column_without_numbers(X: Any) -> str:
+    """Name the first column of a DataFrame that holds no numbers, if there is one."""
     for name in getattr(X, "columns", ()):
+        values = np.asarray(X[name])
+        if values.dtype.kind in "mM":
+            return f"Column {str(name)!r} holds dates or times: leave it out, or make numbers of it, such as days."
         try:
-            np.asarray(X[name]).astype(np.float64)
+            values.astype(np.float64)
         except (TypeError, ValueError):
-            return f" Column {str(name)!r} is not numeric: encode it or leave it out."
+            return f"Column {str(name)!r} is not numeric: encode it or leave it out."
     return ""

@@ -38,6 +38,7 @@ def fit_chosen(estimator: "ExactSPCA", federation: Federation, course: Course) -
         chosen = _decided(estimator, selection)
         chosen._working = estimator._working
         chosen._check_n_components(chosen.n_components, moments)
+        chosen._tell_unused(len(moments.mean))
         found = chosen._solve_given(s, rounds, moments, course)
         chosen._set_fitted(rounds, moments, found)
     chosen._set_certainty(folded, moments)
@@ -51,6 +52,9 @@ def selected(
 ) -> tuple[Selection, Array]:
     """Ask for S, and apply every selection method to it."""
     _check_auto(estimator, rounds)
+    given = None if estimator._auto("n_components") else estimator.n_components
+    if given is not None:
+        estimator._check_n_components(given, moments)
     estimator._working = estimator._precision_for(rounds, moments)
     s = whole.ask(rounds, moments.frame, estimator._working)
     nothing = np.zeros((len(s), 1))
@@ -59,7 +63,7 @@ def selected(
         s,
         fold_sums(folded.asked, moments, nothing, scaled=estimator.scale, most=SELECTION_SIGHT),
         moments,
-        n_components=None if estimator._auto("n_components") else estimator.n_components,
+        n_components=given,
         sparsity=sparsity,
         orthogonal=estimator.orthogonal,
         seed=estimator._deal(),

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedspca.estimators.base import checked_federation
 from fedspca.estimators.certainty import CERTAINTY, certainty, check_whole
 from fedspca.estimators.choosing import FOLDS, fit_chosen, selected
-from fedspca.estimators.exact_solving import AUTO, BEGINNING, Course, ExactSolving
+from fedspca.estimators.exact_solving import AUTO, BEGINNING, VARIANCE_KEPT, Course, ExactSolving
 from fedspca.estimators.path_fits import fit_path
 from fedspca.estimators.rows import RowsBeside
 from fedspca.estimators.sample_first import fit_after_sample
@@ -51,7 +51,7 @@ class ExactSPCA(ExactSolving):
         whole covariance, a few sums over permuted columns, and folds (ten by default).
     variance_kept : float, default=0.95
         Find the sparsest orthonormal loadings that keep this share of what dense PCA with as many components explains.
-        Used if neither ``n_nonzero`` nor ``lam`` is given.
+        Used if neither ``n_nonzero`` nor ``lam`` is given; another share beside them brings a warning.
     n_nonzero : int, array-like of shape (n_components,) or "auto", optional
         At most this many non-zeros in each loading, as a constraint. With "auto", the fewest whose cross-validated
         score is within one standard error of the best.
@@ -220,7 +220,7 @@ class ExactSPCA(ExactSolving):
         self,
         n_components: int | Literal["auto"] = 2,
         *,
-        variance_kept: float = 0.95,
+        variance_kept: float = VARIANCE_KEPT,
         n_nonzero: int | Sequence[int] | Literal["auto"] | None = None,
         lam: float | Sequence[float] | None = None,
         orthogonal: bool = True,
@@ -337,8 +337,8 @@ class ExactSPCA(ExactSolving):
             return loop.Earlier(self.components_.T, loop.ended(self.state_.loop, width))
         return loop.Earlier(self.components_.T, self.basis_)  # of a model that was loaded
 
-    def _leading_variances(self, n: int) -> Array | None:
-        return loop.leading_values(self.state_.loop, n)
+    def _leading(self, n: int) -> tuple[Array, Array] | None:
+        return loop.leading(self.state_.loop, n)
 
     def _fit(self, federation: Federation, course: Course = BEGINNING) -> Array | None:
         if not rows_seen(federation):
@@ -355,6 +355,7 @@ class ExactSPCA(ExactSolving):
             moments = self._moments(rounds) if course.state is None else self._moments_of(course.state, rounds)
             self._working = self._precision_for(rounds, moments)
             self._check_n_components(self.n_components, moments, counted=rows_counted(rounds))
+            self._tell_unused(len(moments.mean))
             found, s = self._solve_on(rounds, moments, self._generator(), course)
             self._set_fitted(rounds, moments, found)
         self._set_certainty(folded, moments)

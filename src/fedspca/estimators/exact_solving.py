@@ -36,6 +36,7 @@ from fedspca.solvers.stopping import StopReason
 Array = NDArray[np.float64]
 
 AUTO = "auto"
+VARIANCE_KEPT = 0.95
 GAIN_AFTER_SAMPLE = 1e-6  # the share of the variance for which a full pass after a sample is worth while
 MOST_DIRECTIONS = 1024  # that the first question of an update asks, if owners set no limit
 LATER_DIRECTIONS = 20  # of a later question, beside three for each component
@@ -75,6 +76,17 @@ class ExactSolving(FederatedSparsePCA):
         """Whether a setting is "auto", to be chosen from the data."""
         given = getattr(self, name)
         return isinstance(given, str) and given == AUTO
+
+    def _tell_unused(self, n_features: int) -> None:
+        """Warn of settings without effect: a share to keep beside another sparsity, more non-zeros than features."""
+        given = next((name for name in ("n_nonzero", "lam") if getattr(self, name) is not None), None)
+        if given is not None and self.variance_kept != VARIANCE_KEPT:
+            unused = (
+                f"variance_kept={self.variance_kept:g} is not used, since {given} is given: they are two ways to ask"
+            )
+            warn_caller(f"{unused} for sparsity.", UserWarning)
+        if self.n_nonzero is not None and (told := more_than_there_are(self.n_nonzero, n_features)):
+            warn_caller(told, UserWarning)
 
     def _precision_for(self, federation: Federation, moments: Moments) -> str:
         """Return the precision of answers: single where rows are many, stored so, and no certificate is asked for."""
@@ -285,6 +297,14 @@ class ExactSolving(FederatedSparsePCA):
 
     def _objective(self, w: Array, captured: Array, n_sites: int) -> float:
         return penalised_objective(w, captured, self._penalty())
+
+
+def more_than_there_are(n_nonzero: Any, n_features: int) -> str | None:
+    """Say that more non-zeros are asked for than there are features; None if they are not."""
+    most = 0 if isinstance(n_nonzero, str) else int(np.max(n_nonzero))
+    if most <= n_features:
+        return None
+    return f"n_nonzero is {most}, and there are {n_features} features: each of them may have a weight."
 
 
 def stopped_early(reason: StopReason, rounds: int, certificate: float | None, tol: float) -> str:

@@ -22,6 +22,11 @@ def refusal(estimator: str, name: str, allowed: Sequence[Any], value: Any) -> In
     )
 
 
+def takes_truth(allowed: Sequence[Any]) -> bool:
+    """Whether True and False are values of a parameter, as scikit-learn states what is allowed."""
+    return any(isinstance(each, str) and each in ("boolean", "verbose") for each in allowed)
+
+
 def in_words(allowed: Sequence[Any]) -> str:
     """Return what is allowed, as scikit-learn states it, in words; None and other classes go without saying."""
     return _either([words for each in allowed if (words := _one_in_words(each))])

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca._callers import warn_caller
+from fedspca.estimators.exact_solving import more_than_there_are
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
 from fedspca.federation import Federation
 from fedspca.linalg import nystrom
@@ -33,6 +35,8 @@ def fit_path(
         each._working = first._working
     estimator._take_fit(first)
     moments, state = first.state_.moments, first.state_.loop
+    if name == "n_nonzero" and (told := more_than_there_are(max(map(np.max, grid)), len(moments.mean))):
+        warn_caller(told, UserWarning)
     rounds = Rounds(federation, estimator.callbacks or (), first.history_)
     certificate = np.nan if first.certificate_ is None else first.certificate_
     points = [

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedspca.data.transforms import check_transforms, transformed
 from fedspca.linalg.operators import Frame
+from fedspca.linalg.row_blocks import unmasked
 from fedspca.site import InvalidData, Site
 from fedspca.site.dask_rows import is_dask
 from fedspca.site.preparation import Design, Preparation, beside_rows, covariates_of, is_missing, level_text
@@ -86,6 +87,15 @@ class RowsBeside:
             transform=tuple(self.transform),
             variable=self.variable,
         )
+
+
+def plain_rows(X: Any) -> Any:
+    """Return rows as scikit-learn reads them: masked values NaN, and a sparse frame dense if not zeros are left out."""
+    if hasattr(X, "columns"):
+        kinds = list(getattr(X, "dtypes", ()))
+        if kinds and all(hasattr(kind, "fill_value") for kind in kinds) and any(kind.fill_value != 0 for kind in kinds):
+            return X.sparse.to_dense()
+    return unmasked(X)
 
 
 def transformed_rows(where: str, rows: Any, names: Sequence[str]) -> Any:

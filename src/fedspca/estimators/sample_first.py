@@ -11,6 +11,7 @@ from fedspca.estimators.exact_solving import Course
 from fedspca.federation import Federation, LocalFederation
 from fedspca.federation.sampled import SampledFederation
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT
+from fedspca.site.errors import InvalidData
 from fedspca.solvers.exact import loop
 from fedspca.solvers.exact.problem import oversampled
 from fedspca.solvers.rounds import Rounds
@@ -30,17 +31,32 @@ def fit_after_sample(estimator: "ExactSPCA", federation: Federation, course: Cou
         _fit_after_asking(estimator, federation, course, parts)
         return None
     small = federation.sampled(parts, estimator._deal())
+    _check_rows(_rows_of(federation), _rows_of(small), parts, estimator.n_components)
     lam = None if estimator.lam is None else np.asarray(estimator.lam, dtype=np.float64) / parts  # S is a sum over rows
     settings = {"sample": None, "folds": None, "lam": lam, "proof_seconds": 0.0, "callbacks": None, "verbose": 0}
     first = estimator._with(**settings)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows says how it ended
+        warnings.simplefilter("ignore", UserWarning)  # the fit to all rows says the same, and how it ended
         first._fit(small)
     federation.expect(COLUMNS_AFTER_SAMPLE)
     try:
         return estimator._fit(federation, course._replace(earlier=first.earlier_))
     finally:
         federation.expect(COLUMNS_OF_A_FIT)
+
+
+def _rows_of(federation: LocalFederation) -> int:
+    return sum(site.n_rows for site in federation.sites)
+
+
+def _check_rows(n_rows: int, left: int, parts: int, n_components: int) -> None:
+    """Refuse a sample with fewer rows than variance, or so many components, need."""
+    least = max(2, n_components)
+    if left < least:
+        raise InvalidData(
+            f"The 'sample' parameter of ExactSPCA is too large: one row in {parts} leaves {left} of {n_rows} rows, and "
+            f"{least} or more are needed. Take a smaller number, or no sample."
+        )
 
 
 def _fit_after_asking(estimator: "ExactSPCA", federation: Federation, course: Course, parts: int) -> None:
@@ -53,6 +69,7 @@ def _fit_after_asking(estimator: "ExactSPCA", federation: Federation, course: Co
         moments = estimator._moments(rounds)
         estimator._working = estimator._precision_for(rounds, moments)
         estimator._check_n_components(estimator.n_components, moments)
+        estimator._tell_unused(len(moments.mean))
         sample = Rounds(SampledFederation(rounds, parts, estimator._deal()))
         settings = {"sample": None, "proof_seconds": 0.0, "callbacks": None, "verbose": 0}
         first = estimator._with(**settings)

@@ -84,10 +84,25 @@ class Selection:
         private = [NOT_RELEASED] if self.private else []
         if self.n_components == 0:
             return [f"No component stands out of chance ({named}). {self._agreement()}", *private]
-        sentences = [f"Components: {self.n_components} ({named}). {self._agreement()}", *private]
+        sentences = [f"Components: {self.n_components} ({named}). {self._agreement()}", *self._limits(), *private]
         if self.by_nonzeros is not None and self.n_nonzero is not None:
             sentences += self._sparsity_in_words(self.by_nonzeros, self.n_nonzero)
         return sentences
+
+    def _limits(self) -> list[str]:
+        """Say where the most that is considered was counted, and where a count seems to contradict what chance has."""
+        told = []
+        if MOST in self.components.values():
+            told.append(
+                f"No more than {MOST} components are considered: where a method says {MOST}, there may be more."
+            )
+        last = self.components[PARALLEL] - 1
+        if last >= 0 and self.eigenvalues[last] < self.null.high[last]:
+            told.append(
+                "Parallel analysis compares each component with chance after the earlier ones are taken out, so it may "
+                "count one whose variance is below what chance has in all features."
+            )
+        return told
 
     def _sparsity_in_words(self, curve: Curve, chosen: int) -> list[str]:
         """Say what decided on the number of non-zeros, of which numbers, and whether other rows select the same."""
@@ -112,7 +127,7 @@ class Selection:
                 f"{told} The best is all features: sparser loadings predict rows left out less well. For loadings that "
                 "name few features, take the number by stability."
             )
-        if best == grid[-1]:
+        if best == grid[-1] and best != self.n_features:
             return f"{told} The best is the largest of them: more features may predict better."
         return told
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspca._callers import warn_caller
 from fedspca.federation.base import Aggregate, FederationError
 from fedspca.linalg.operators import COLUMNS_OF_A_FIT, DeflatedRows, Frame
 from fedspca.linalg.stiefel import project_out
@@ -24,6 +25,7 @@ INDEFINITE = (
     1e-6  # tolerance relative to the largest eigenvalue; tables printed with two digits exceed it and are refused
 )
 LARGER = 0.01  # a correlation may exceed 1 by so much: two digits; the eigenvalues say whether that matters
+BEYOND_RANK = 0.01  # share of the variance: rounded digits put less beyond the rank that the rows allow
 LARGEST = 1e140  # sums of squares of larger values may be no numbers
 UNKNOWN_MEANS = (
     "This model is of a covariance, without rows: the features' means are unknown, and new rows cannot be centred. Fit "
@@ -71,6 +73,8 @@ class CovarianceFederation:
         self.n_sites = n_sites
         self.preparation = preparation
         self.n_samples = 2 if n_samples is None else _counted(n_samples)
+        if self.rows_counted and not self.rows_seen:
+            _tell_rank(matrix, self.n_samples)
         self.feature_names = default_names(len(matrix)) if listed is None else listed
         if len(self.feature_names) != len(matrix):
             raise InvalidData(f"{len(self.feature_names)} names were given for a matrix of {len(matrix)} features.")
@@ -161,6 +165,21 @@ def _counted(n_samples: Any) -> int:
     if n_samples < 2:
         raise InvalidData(f"A covariance is of two rows or more. Got n_samples={n_samples} instead.")
     return int(n_samples)
+
+
+def _tell_rank(matrix: Array, n_samples: int) -> None:
+    """Warn of a covariance that so few rows cannot have."""
+    d = len(matrix)
+    if n_samples > d:
+        return
+    beyond = float(np.linalg.eigvalsh(matrix)[: d - n_samples + 1].sum()) / float(np.trace(matrix))
+    if beyond > BEYOND_RANK:
+        warn_caller(
+            f"{n_samples} rows vary in {n_samples - 1} directions at most, and {beyond:.0%} of the variance of this "
+            "covariance lies in others. Check the number of rows, unless the covariance was estimated in another way, "
+            "such as by shrinkage.",
+            UserWarning,
+        )
 
 
 def _names_of(covariance: Any) -> Iterable[object] | None:

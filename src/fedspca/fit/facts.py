@@ -14,10 +14,11 @@ from fedspca.estimators.base import FederatedSparsePCA
 from fedspca.federation import Federation
 from fedspca.linalg.operators import Frame
 from fedspca.site import Query, Site, SiteRefusal
-from fedspca.solvers.asking import about_the_mean, frame_arrays, gram_product
+from fedspca.solvers.asking import about_the_mean, frame_arrays
+from fedspca.solvers.dense_pca import DensePCA, dense_pca
 from fedspca.solvers.exact.whole import leading
 from fedspca.solvers.standardise import Moments
-from fedspca.solvers.warm_start import OVERSAMPLING, leading_subspace
+from fedspca.solvers.warm_start import OVERSAMPLING
 
 Array = NDArray[np.float64]
 
@@ -82,14 +83,14 @@ def judge(
     about = frame_arrays(frame)
     w, n = fitted.components_.T, fitted.n_samples_
     basis = np.linalg.qr(w)[0]
-    product = (gram_product(federation, frame, basis) if gram is None else gram @ basis) @ (basis.T @ w)
+    dense = _dense_pca(federation, fitted, basis, gram)
+    product = dense.product @ (basis.T @ w)
     captured = w.T @ product
     errors = federation.sum(Query("row_errors", {**about, "directions": basis}))
     mean = errors.number("errors") / n
     facts: dict[str, Any] = {
-        "dense_variance_ratio": [
-            float(value) / (n - 1) / fitted.total_variance_ for value in _dense_variances(federation, fitted, gram)
-        ],
+        "dense_variance_ratio": [float(value) / (n - 1) / fitted.total_variance_ for value in dense.values],
+        "dense_variance_settled": dense.settled,
         "feature_correlations": _with_scores(product, captured, fitted),
         "row_errors": {
             "mean": mean,
@@ -128,18 +129,13 @@ def _squares(fitted: FederatedSparsePCA, spread: Array) -> Array:
     return np.asarray(spread**2 * counts / fitted.scale_**2)
 
 
-def _dense_variances(federation: Federation, fitted: FederatedSparsePCA, gram: Array | None) -> Array:
-    """Return the largest eigenvalues of S: of the r components of dense PCA, and of a few beyond.
-
-    A fit by products has asked for a Krylov basis of S that is larger than the one here, so nothing more is asked.
-    """
+def _dense_pca(federation: Federation, fitted: FederatedSparsePCA, basis: Array, gram: Array | None) -> DensePCA:
+    """Return the largest eigenvalues of S, of dense PCA and of a few components beyond, and S times the loadings."""
     r, d = fitted.n_components_, len(federation.feature_names)
     if gram is not None:
-        return np.maximum(leading(gram, min(r + OVERSAMPLING, d))[0], 0.0)
-    if (known := fitted._leading_variances(min(r + OVERSAMPLING, d))) is not None:
-        return known
-    found = leading_subspace(federation, fitted._fitted_moments().frame, r, np.random.default_rng(0))
-    return np.array([*found.values, *found.beyond])
+        return DensePCA(gram @ basis, np.maximum(leading(gram, min(r + OVERSAMPLING, d))[0], 0.0), True)
+    known, frame = fitted._leading(min(r + OVERSAMPLING, d)), fitted._fitted_moments().frame
+    return dense_pca(federation, frame, basis, np.random.default_rng(0), known=known)
 
 
 def odd_units(federation: Federation, fitted: FederatedSparsePCA, spread: Array) -> dict[str, int]:

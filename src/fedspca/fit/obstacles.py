@@ -1,10 +1,11 @@
 """Everything that prevents a fit, in one list: ``fedspca check`` lists what ``fedspca fit`` would refuse."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from fedspca.estimators.exact_solving import more_than_there_are
 from fedspca.federation import FederationError, LocalFederation
 from fedspca.fit.facts import shares_between
 from fedspca.fit.inputs import Inputs, beyond_policy, make_sites
@@ -49,6 +50,12 @@ def _much_between(share: float) -> str:
 def _lenient(settings: FitSettings) -> FitSettings:
     """Return settings with which no site is refused: what its policy would refuse is told once, by itself."""
     return replace(settings, min_rows=1, folds=None)
+
+
+def unused(settings: FitSettings, names: Sequence[str]) -> list[str]:
+    """Return a sentence if more non-zeros are asked for than there are features."""
+    told = None if settings.nonzero is None else more_than_there_are(settings.nonzero, len(names))
+    return [] if told is None else [told]
 
 
 def obstacles(settings: FitSettings, inputs: Inputs) -> list[str]:

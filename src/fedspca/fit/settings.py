@@ -54,8 +54,10 @@ class SolverSettings:
     components: int | str = setting(
         "fit", "How many components; auto counts those that are more than chance (exact).", 2
     )
-    nonzero: int | str | None = setting(
-        "fit", "Non-zero weights of each component; auto finds a number by cross-validation (exact).", example="10"
+    nonzero: int | str | tuple[int, ...] | None = setting(
+        "fit",
+        "Non-zero weights of each component: one number, or one for each; auto finds one by cross-validation (exact).",
+        example="10",
     )
     variance_kept: float | None = setting(
         "fit", "Or: the share of dense PCA's variance to keep, by default 0.95 (exact).", example="0.95"
@@ -322,3 +324,8 @@ def by_section(kind: type[SolverSettings]) -> dict[str, list[Any]]:
     for about in fields(kind):
         sections.setdefault(about.metadata["section"], []).append(about)
     return {name: sections[name] for name in SECTIONS if name in sections}
+
+
+def each_in_words(given: Any) -> str:
+    """Return a setting that is one number, or one for each component, as text."""
+    return " and ".join(map(str, given)) if isinstance(given, tuple | list) else str(given)

@@ -61,12 +61,14 @@ def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
 TEXTS: Any = tuple[str, ...]
 COUNTS: Any = tuple[int, ...]
 COUNT: Any = int | str
+EACH: Any = int | str | tuple[int, ...]
 WEIGHTS: Any = float | tuple[float, ...]
 LISTS: Any = Mapping[str, tuple[str, ...]]
 KINDS: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
     bool: (bool, "true or false"),
     int: (int, "a whole number"),
     COUNT: ((int, str), "a whole number or auto"),
+    EACH: ((int, str, list), "a whole number, one for each component, or auto"),
     float: ((int, float), "a number"),
     str: (str, "a text in quotes"),
     TEXTS: (list, "a list of texts"),
@@ -88,6 +90,8 @@ def kind_of_setting(name: str, settings: type[SolverSettings] = FitSettings) -> 
     inner = [part for part in get_args(hint) if part is not type(None)]
     if inner == [int, str]:
         return COUNT
+    if inner == [int, str, tuple[int, ...]]:
+        return EACH
     if inner == [float, tuple[float, ...]]:
         return WEIGHTS
     return inner[0] if type(None) in get_args(hint) else hint
@@ -103,6 +107,8 @@ def _checked(path: Path, settings: type[SolverSettings], name: str, value: Any) 
         return _texts(path, name, value)
     if kind == COUNT:
         return count_or_auto(f"{path}: {name}", value)
+    if kind == EACH:
+        return counts_or_auto(f"{path}: {name}", value)
     if kind == COUNTS:
         return counts(f"{path}: {name}", value)
     if kind == WEIGHTS:
@@ -120,6 +126,15 @@ def count_or_auto(what: str, value: Any) -> int | str:
         return int(value)
     except ValueError:
         raise ValueError(f"{what} must be a whole number or auto. Got {value!r} instead.") from None
+
+
+def counts_or_auto(what: str, value: Any) -> int | str | tuple[int, ...]:
+    """Return the same, or a whole number for each component, or say what is neither."""
+    try:
+        return counts(what, value) if isinstance(value, list) else count_or_auto(what, value)
+    except ValueError:
+        told = f"{what} must be a whole number, one for each component, or auto. Got {value!r} instead."
+        raise ValueError(told) from None
 
 
 def counts(what: str, items: Any) -> tuple[int, ...]:

@@ -135,7 +135,7 @@ def _check_sparsity(settings: SolverSettings, solver: Solver) -> None:
             "--sample needs a number of non-zeros (--nonzero) or --lam: with a share of the variance, or auto, it "
             "takes all rows to say how many features there are."
         )
-    for name in ("lam", "lam1"):
+    for name in ("nonzero", "lam", "lam1"):
         each = getattr(settings, name)
         if isinstance(each, tuple | list) and settings.components not in (len(each), AUTO):
             raise ValueError(

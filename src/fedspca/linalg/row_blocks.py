@@ -112,6 +112,13 @@ def filled(block: Any, fill: Array) -> Any:
     return type(block)((values, block.indices, block.indptr), shape=block.shape)
 
 
+def unmasked(rows: Any) -> Any:
+    """Return a masked array with NaN, which is a missing value, where it is masked; anything else as it is."""
+    if not isinstance(rows, np.ma.MaskedArray):
+        return rows
+    return np.ma.filled(rows if rows.dtype.kind == "f" else rows.astype(np.float64), np.nan)
+
+
 def forget_mapped(rows: Any) -> None:
     """Give back the pages of a mapped file, so that one larger than memory is never resident as a whole.
 

@@ -22,6 +22,10 @@ BOUNDS = ("upper_bound", "optimality_gap", "bound_is_dense")  # facts of a fit b
 
 def parts_of(estimator: Any, covariance: ArrayLike | None, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a model of a fitted estimator, with further facts to keep."""
+    if not hasattr(estimator, "components_"):
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError(f"This {type(estimator).__name__} is not fitted yet: call its fit first.")
     d = estimator.n_features_in_
     names = getattr(estimator, "feature_names_in_", None)
     kept = {

@@ -21,6 +21,7 @@ from fedspca.linalg.beside import Adjustment, Beside, Reference
 from fedspca.linalg.gaps import GapModel
 from fedspca.linalg.maps import map_of
 from fedspca.linalg.operators import Frame
+from fedspca.linalg.row_blocks import unmasked
 from fedspca.linalg.stiefel import nothing_removed
 from fedspca.model.estimator import estimator_of, parts_of
 from fedspca.model.folder import GAPS, read, write
@@ -135,7 +136,7 @@ class SparsePCAModel(ScoresRows, Drawable):
 
     def _analysed(self, X: ArrayLike) -> Array:
         """Return rows over the model's features, transformed as in the fit."""
-        rows = np.asarray(in_order(X, self.feature_names), dtype=np.float64)
+        rows = np.asarray(in_order(unmasked(X), self.feature_names), dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.mean):
             raise ValueError(
                 f"Expected rows over the model's {len(self.mean)} features. Got shape {rows.shape} instead."

@@ -68,10 +68,7 @@ def certainty_in_words(model: "SparsePCAModel", component: int, most: int = 3) -
         return []
     about, names, weights = told["components"][component], model.feature_names, model.components[component]
     stable = sum(each["stable"] for each in about["features"])
-    chance = f"At most {about['false_selections']:.2g} of these would be expected by chance alone."
-    stable_features = f"{count(stable, 'feature')} {'is' if stable == 1 else 'are'} stable"
-    sentences = [f"{stable_features}: at least {about['threshold']:.0%} of the half samples select them."]
-    sentences.append(chance)
+    sentences = _stable_in_words(stable, about["threshold"], about["false_selections"])
     near = [each for each in about["features"] if weights[each["feature"]] == 0.0]
     if near:
         first = sorted(near, key=lambda each: -each["frequency"])[:most]
@@ -82,3 +79,14 @@ def certainty_in_words(model: "SparsePCAModel", component: int, most: int = 3) -
         for feature, other, alike in about["stand_ins"][:most]
     ]
     return sentences
+
+
+def _stable_in_words(stable: int, threshold: float, false_selections: float) -> list[str]:
+    """Say how many features are stable, and how many of them chance alone would select."""
+    if stable == 0:
+        return [f"No feature is stable: none is selected in at least {threshold:.0%} of the half samples."]
+    features = f"{count(stable, 'feature')} {'is' if stable == 1 else 'are'}"
+    return [
+        f"{features} stable: at least {threshold:.0%} of the half samples select them.",
+        f"At most {false_selections:.2g} of these would be expected by chance alone.",
+    ]

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from fedspca.plots.theme import HEIGHT, PAPER, WIDTH, Palette, Rows, altair, data, dressed
 from fedspca.reading import Readable, count
 
@@ -21,8 +19,7 @@ def plot_scree(model: Readable, *, palette: Palette = PAPER) -> Any:
         The colours.
     """
     alt = altair()
-    dense = np.cumsum(model.facts.get("dense_variance_ratio") or [])
-    lines = [(SPARSE, model.captured_ratios), (DENSE, dense)]
+    lines = [(SPARSE, model.captured_ratios), (DENSE, model.dense_ratios)]
     rows: Rows = [
         {"components": j + 1, "captured": float(share), "line": name,
          "told": f"{count(j + 1, 'component')}, {name}: {share:.1%}"}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedspca._version import __version__
+from fedspca.fit.settings import each_in_words
 from fedspca.model import SparsePCAModel
 from fedspca.reading import count
 
@@ -84,10 +85,11 @@ def _exactly(model: SparsePCAModel) -> str:
 
 def _sparsity(params: Mapping[str, Any]) -> str:
     if params.get("n_nonzero") is not None:
-        return f"with at most {params['n_nonzero']} non-zero weights in each"
+        each = "" if isinstance(params["n_nonzero"], tuple | list) else " in each"
+        return f"with at most {each_in_words(params['n_nonzero'])} non-zero weights{each}"
     lam = params.get("lam", params.get("lam2"))
     if lam is not None:
-        return f"with an ℓ1 penalty of {' and '.join(map(str, lam)) if isinstance(lam, tuple | list) else lam}"
+        return f"with an ℓ1 penalty of {each_in_words(lam)}"
     return f"the sparsest that keep {params.get('variance_kept', 0.95):.0%} of the variance that dense PCA captures"
 
 
@@ -107,8 +109,8 @@ def _sums(model: SparsePCAModel) -> str:
 
 def _found(model: SparsePCAModel) -> str:
     shares = ", ".join(f"{share:.1%}" for share in model.captured_ratios)
-    dense = (model.facts.get("dense_variance_ratio") or [])[: model.n_components]
-    beside = f", beside {sum(dense):.1%} by as many components of dense PCA" if dense else ""
+    dense = model.dense_in_words()
+    beside = f", beside {dense} by as many components of dense PCA" if dense else ""
     many = model.n_components > 1
     captured = (
         f"The span of the {'first components' if many else 'component'} captures {shares} of the variance{beside}."

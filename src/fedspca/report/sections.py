@@ -94,7 +94,7 @@ def _sureness(told: dict[str, Any]) -> list[tuple[float, str]]:
 
 def variance(model: SparsePCAModel) -> Markup:
     """Compare the captured variance with that of dense PCA, also for more components than the model has, if known."""
-    dense = np.cumsum(model.facts.get("dense_variance_ratio") or [])
+    dense = model.dense_ratios
     told = [f"{count(j + 1, 'component')}: sparse {share:.1%}" for j, share in enumerate(model.captured_ratios)]
     label = "Variance captured by the first components. " + "; ".join(told)
     caption = (
@@ -110,7 +110,11 @@ def variance(model: SparsePCAModel) -> Markup:
         theirs = [(dense[j], f"{dense[j]:.1%}")] if len(dense) > j else []
         rows.append([(j + 1, f"{j + 1}"), (adds, f"{adds:.1%}"), (share, f"{share:.1%}"), *theirs])
     heads = [("Components", True), ("The last one adds", True), ("Captured together", True)]
-    heads += [("By dense PCA", True)] if len(dense) >= model.n_components else []
+    heads += (
+        [(f"By dense PCA{'' if model.dense_settled else ', at least'}", True)]
+        if len(dense) >= model.n_components
+        else []
+    )
     charts = tag("div", drawn, sparsity_path(model), class_="side")
     return join(charts, table("Variance captured", heads, rows))
 

@@ -35,11 +35,11 @@ def summary(model: SparsePCAModel) -> str:
         f"{_analysed(model)} {_found(model)} {model.captured_ratio:.1%} of the variance, with {nonzero:,} of "
         f"{weights:,} possible weights"
     )
-    best = sum((model.facts.get("dense_variance_ratio") or [])[: model.n_components])
-    if best:
+    if dense := model.dense_in_words():
+        kept = model.captured_ratio / model.dense_ratios[model.n_components - 1]
         told += (
-            f". Dense PCA, which uses all weights, captures {best:.1%} with as many components; the sparse weights "
-            f"keep {model.captured_ratio / best:.1%} of that"
+            f". Dense PCA, which uses all weights, captures {dense} with as many components; the sparse weights "
+            f"keep {'' if model.dense_settled else 'at most '}{kept:.1%} of that"
         )
     return f"{told}."
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedspca.dp.accounting import Purpose
 from fedspca.dp.ledger import Ledger
 from fedspca.linalg.feature_sums import counts_where
-from fedspca.linalg.row_blocks import AnyRows, RemoteRows, Rows, row_blocks
+from fedspca.linalg.row_blocks import AnyRows, RemoteRows, Rows, row_blocks, unmasked
 from fedspca.linalg.spread import spread_of
 from fedspca.site.dask_rows import DaskRows, is_dask
 from fedspca.site.disclosure import disclosed, singled_out
@@ -213,7 +213,10 @@ class Site:
             )
         mine = deal(self.name, self.n_rows, parts, seed, self.policy.min_fold_rows) == MINE
         if not mine.any():
-            raise InvalidData(f"Site {self.name!r} holds too few rows for a sample of one in {parts}.")
+            raise InvalidData(
+                f"Site {self.name!r} holds too few rows for a sample of one in {parts}: none of its {self.n_rows} is "
+                "left. Take a smaller number, or no sample."
+            )
         names, missing = self.feature_names, self._data.missing
         return Site(
             self.name, rows[np.flatnonzero(mine)], policy=self.policy, feature_names=names, allow_missing=missing
@@ -287,7 +290,7 @@ def _as_rows(site: str, X: Any) -> AnyRows:
         rows = X
     else:
         try:
-            rows = np.asarray(X)
+            rows = np.asarray(unmasked(X))
         except ValueError as error:
             raise InvalidData(f"Site {site!r}: the rows are not a rectangular table of numbers ({error}).") from None
     if rows.ndim != 2:

@@ -1,6 +1,9 @@
 """Start values for consensus ADMM: a common warm start for the sites, and the curvature that determines ρ."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,17 +38,37 @@ def leading_subspace(federation: Federation, frame: Frame, r: int, rng: np.rando
     d = len(frame.mean)
     columns = min(r + OVERSAMPLING, d - frame.removed.shape[1])
     block = np.linalg.qr(project_out(frame.removed, rng.standard_normal((d, columns))))[0]
-    basis, products = np.zeros((d, 0)), np.zeros((d, 0))
-    for _ in range(POWER_ROUNDS):
+    *_, last = islice(krylov(federation, frame, block), POWER_ROUNDS)
+    values, vectors = last.ritz()
+    return LeadingSubspace(vectors[:, :r], values[:r], np.maximum(values[r:columns], 0.0))
+
+
+class Asked(NamedTuple):
+    """Orthonormal directions Q that were asked for, SQ, and directions that SQ has beside them: the next to ask."""
+
+    basis: Array
+    products: Array
+    beside: Array
+
+    def ritz(self) -> tuple[Array, Array]:
+        """Rayleigh–Ritz values in their span, descending, and vectors: the best that is known of S's eigenpairs."""
+        captured = self.basis.T @ self.products
+        values, vectors = np.linalg.eigh((captured + captured.T) / 2)
+        return values[::-1], self.basis @ vectors[:, ::-1]
+
+
+def krylov(federation: Federation, frame: Frame, block: Array) -> Iterator[Asked]:
+    """Ask for S times an orthonormal block, then for S times what each answer adds: one sum a step.
+
+    Yields all that was asked so far, after each sum. It ends when an answer adds nothing: S is then known exactly in
+    the span.
+    """
+    basis, products = block[:, :0], block[:, :0]
+    while block.shape[1]:
         product = gram_product(federation, frame, block)
         basis, products = np.hstack([basis, block]), np.hstack([products, product])
         block = _new_directions(basis, product)
-        if not block.shape[1]:
-            break
-    captured = basis.T @ products
-    values, vectors = np.linalg.eigh((captured + captured.T) / 2)
-    ordered = values[::-1]
-    return LeadingSubspace(basis @ vectors[:, ::-1][:, :r], ordered[:r], np.maximum(ordered[r:columns], 0.0))
+        yield Asked(basis, products, block)
 
 
 def _new_directions(basis: Array, products: Array) -> Array:

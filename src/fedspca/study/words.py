@@ -5,6 +5,7 @@ from math import exp
 from typing import Any
 
 from fedspca.door.agreement import Agreement, roster_phrase
+from fedspca.fit.settings import each_in_words
 from fedspca.letters.identity import fingerprint
 from fedspca.site.policy import GRAM
 from fedspca.site.preparation import joint_transform
@@ -83,16 +84,13 @@ def sparsity_in_words(fit: Mapping[str, Any]) -> str:
     if fit.get("nonzero") == "auto":
         return "the number of features that predicts left-out rows best"
     if fit.get("nonzero") is not None:
-        return f"{fit['nonzero']} features each"
+        each = "" if isinstance(fit["nonzero"], tuple | list) else " each"
+        return f"{each_in_words(fit['nonzero'])} features{each}"
     if fit.get("lam") is not None:
-        smoothed = "" if fit.get("lam1") is None else f", of the smoothed norm at each site {_each(fit['lam1'])}"
-        return f"l1 penalty {_each(fit['lam'])}{smoothed}"
+        lam1 = fit.get("lam1")
+        smoothed = "" if lam1 is None else f", of the smoothed norm at each site {each_in_words(lam1)}"
+        return f"l1 penalty {each_in_words(fit['lam'])}{smoothed}"
     return f"the sparsest that keep {fit.get('variance_kept') or 0.95:.0%} of the variance of dense PCA"
-
-
-def _each(penalty: Any) -> str:
-    """Return one number, or one for each component, as text."""
-    return " and ".join(map(str, penalty)) if isinstance(penalty, tuple | list) else str(penalty)
 
 
 def preparation_in_words(fit: Mapping[str, Any]) -> list[str]:

@@ -131,14 +131,13 @@ def ended(state: State, width: int) -> Array:
     return nystrom.leading(state.model, min(width, state.model.rank))[1]
 
 
-def leading_values(state: State, n: int) -> Array | None:
-    """The n largest eigenvalues of the model. None unless the power rounds were all taken: then it knows them badly.
+def leading(state: State, n: int) -> tuple[Array, Array] | None:
+    """At most n of the model's largest eigenvalues, and their eigenvectors. None before anything was asked.
 
     The eigenvalues of S are no smaller, since M ⪯ S, and no sum of them is smaller than what the loadings capture.
     """
-    if state.power_rounds < POWER_ROUNDS or state.round < POWER_ROUNDS or state.model.rank < n:
-        return None
-    return nystrom.leading(state.model, n)[0]
+    n = min(n, state.model.rank)
+    return nystrom.leading(state.model, n) if n else None
 
 
 def question(state: State) -> Array:
