@@ -162,7 +162,6 @@ IGNORED = {
     "weight": "often",
     "variable": 3,
     "max_missing": 0.1,
-    "missing": "em",
 }
 
 

@@ -34,7 +34,7 @@ TAKEN = frozenset(
     }
 )
 OF_ROWS = ("data", "columns", "adjust", "policy")
-ALSO_OF_ROWS = ("max_missing", "missing")  # of another section
+ALSO_OF_ROWS = ("max_missing",)  # of another section
 NUMBERS = re.compile(r"\s*[-+.]?\d[-+.,;|\s\deE]*")
 NOTHING = frozenset({"", "na", "n/a", "nan", "null", "#n/a", "none", "."})  # what stands where there is no value
 
