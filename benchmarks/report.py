@@ -25,8 +25,8 @@ defaults. A method that takes longer than a limit is stopped. PCA cut off at k i
 counted among the sparse peers. A fit need not be faster than every sparse peer: a few power steps from one start take
 two passes over the rows, and are right where the data are easy. It must take at most ten times as long as the cheapest
 peer that is right on the same workload, or a tenth of a second. Parts may come from separate runs; ratios never do.
-The machine is at times three times as fast as at others (PCA of iris takes .4 to 1.2 ms): a bar in milliseconds then
-holds in one run and fails in the next. Read such a time beside that of PCA. W8 and W9 were measured in a slow hour."""
+Machines differ threefold in speed (PCA of iris takes .3 to 1.2 ms), and so does one machine that other work shares: a
+bar in milliseconds then holds in one run and fails in the next. Read such a time beside that of PCA."""
 
 
 RIGHT = """\

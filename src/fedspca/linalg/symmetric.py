@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_TILE = 128  # rows and columns that are mirrored at a time: they fit the cache
 _HALF = 13  # each of the two features of an entry gives half of its 26 binary digits
 _UNLIKELY = 1.37  # so that no common variance, such as 1 or a number of rows, lies between two powers of two
 
@@ -27,17 +28,22 @@ def unpack(vector: Array) -> Array:
     if packed_size(d) != len(vector):
         raise ValueError(f"{len(vector)} numbers are not the upper triangle of a square matrix.")
     matrix = np.zeros((d, d))
-    upper = _upper(d)
-    matrix[upper] = vector
-    matrix.T[upper] = vector
-    return matrix
+    matrix[_upper(d)] = vector
+    return mirrored(matrix)
 
 
 def mirrored(upper: Array) -> Array:
-    """The symmetric matrix from its upper triangle; below the diagonal, ``upper`` is zero."""
-    matrix = upper + upper.T
-    matrix.flat[:: len(matrix) + 1] = upper.diagonal()
-    return matrix
+    """The same array with its upper triangle mirrored below the diagonal, where it was zero.
+
+    This is done in place, since new memory for a large matrix takes longer than to fill it.
+    """
+    d = len(upper)
+    for begin in range(0, d, _TILE):
+        tile = upper[begin : begin + _TILE, begin : begin + _TILE]
+        tile += np.triu(tile, 1).T
+        for below in range(begin + _TILE, d, _TILE):
+            upper[below : below + _TILE, begin : begin + _TILE] = upper[begin : begin + _TILE, below : below + _TILE].T
+    return upper
 
 
 def coarse(s: Array) -> Array:

@@ -18,7 +18,7 @@
 #define NEAR 1e-4
 #define SLOW 0.5
 #define NO_HELP 0.9
-#define COARSE 3e-6 /* single precision is enough down to this distance from a stationary point */
+#define COARSE 1.5e-6 /* single precision is enough down to this distance from a stationary point */
 #define ORIGIN 1e-300
 
 typedef struct {

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 # ADMM converges slowly: it ends a little before the residual asked for, which is a tenth of that of the certificate
-SETTLED, ACCEPTED = 6.0, 9.0
+SETTLED, ACCEPTED = 8.0, 9.0
 _ORIGIN = 1e-300
 _NOTHING_LEFT = 1e-6  # share of a column: where a feature leaves no more, the feature is the column
 _POWER_STEPS = 8  # of the columns of a random partition: enough, since ADMM follows

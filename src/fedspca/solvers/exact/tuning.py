@@ -241,7 +241,7 @@ class PenalisedTuning:
     crowd: tuple[tuple[int, int], ...] = ((16, 24), (32, 8))
     early_crowd: tuple[tuple[int, int], ...] = ((6, 12), (16, 8), (32, 4))
     late_crowd: tuple[tuple[int, int], ...] = ((16, 32), (32, 16), (60, 2))
-    last_crowd: tuple[tuple[int, int], ...] = ((8, 4), (24, 2), (60, 1))
+    last_crowd: tuple[tuple[int, int], ...] = ((8, 2), (24, 1))
     few: int = 3
     middle: int = 5
     solved: int = 4
