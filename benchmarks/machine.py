@@ -9,7 +9,7 @@ from benchmarks.peers import DENSE, NOT_FOR_CSR, PEERS, SPARSE, dense_pca, quali
 from benchmarks.peers import run as run_peer
 from benchmarks.workloads import Workload, workloads
 
-FASTER = 5  # times, than SparsePCA: on small tables, where a search takes most of a fit, it is seven to ten times
+FASTER = 5  # times, than SparsePCA: on small tables, where a search takes most of a fit, they are seven to ten
 LIMIT = 15.0  # CPU seconds of one run
 QUALITY_LIMIT = 5.0  # where time is not at stake
 FACTOR = 10.0  # times the cheapest sparse peer that is right
