@@ -67,6 +67,8 @@ def test_a_spread_of_its_own_needs_a_mean_of_its_own():
         Preparation(scale="site")
     with pytest.raises(InvalidData, match="centre must be joint, site or combat"):
         Preparation(centre="home")
+    with pytest.raises(InvalidData, match="site_weight must be rows or equal. Got 'same' instead"):
+        Preparation.of({"site_weight": "same"})
 
 
 def test_settings_say_what_is_unusual():

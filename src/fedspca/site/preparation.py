@@ -215,6 +215,8 @@ class Preparation:
     def of(cls, settings: Mapping[str, Any]) -> "Preparation":
         """Return the preparation that settings ask for; settings that are not given have their defaults."""
         chosen = {**USUAL, **{name: value for name, value in settings.items() if name in USUAL}}
+        if chosen["site_weight"] not in ("rows", "equal"):
+            raise InvalidData(f"site_weight must be rows or equal. Got {chosen['site_weight']!r} instead.")
         terms = covariates_of(chosen["centre"], chosen["adjust"], chosen["protect"])
         return cls(
             Design(terms, chosen["levels"] if terms else {}),
