@@ -26,7 +26,9 @@ def test_all_obstacles_are_shown_at_once(tmp_path):
         assert words in told
 
 
-@pytest.mark.parametrize("options", [("-r", "9"), ("--min-rows", "50"), ("--nonzero", "3", "--lam", "1")])
+@pytest.mark.parametrize(
+    "options", [("-r", "9"), ("--min-rows", "50"), ("--min-rows", "0"), ("--nonzero", "3", "--lam", "1")]
+)
 def test_check_refuses_what_fit_refuses(options, tmp_path):
     path = write(tmp_path / "a.csv", make_rows(40))
     assert fedspca("fit", path, *options, "--no-path", "-o", tmp_path / "m").code == 2
