@@ -67,7 +67,7 @@ def test_a_spread_of_its_own_needs_a_mean_of_its_own():
         Preparation(scale="site")
     with pytest.raises(InvalidData, match="centre must be joint, site or combat"):
         Preparation(centre="home")
-    with pytest.raises(InvalidData, match="site_weight must be rows or equal. Got 'same' instead"):
+    with pytest.raises(InvalidData, match="site_weight must be rows or equal"):
         Preparation.of({"site_weight": "same"})
 
 
