@@ -39,6 +39,7 @@ def follow_path(
         settings.number_of_components("A path"),
         scale=settings.scale,
         max_missing=settings.max_missing,
+        missing=settings.missing or "mean",
         random_state=settings.seed,
     )
     path = estimator.path_federation(federation, n_nonzero=grid)
