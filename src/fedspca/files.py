@@ -34,6 +34,8 @@ def new_folder(target: Path) -> Iterator[Path]:
 @contextmanager
 def new_file(target: Path, *, private: bool = False) -> Iterator[Path]:
     """Write a file under a temporary name; it gets its final name when it is complete. Private: for the owner only."""
+    if target.is_dir():
+        raise IsADirectoryError(f"{target}: it is a directory. Name a file.")
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(prefix=".", suffix=f".part{target.suffix}", dir=target.parent)
     os.close(handle)

@@ -48,10 +48,22 @@ class Readable:
         return bool(self.facts.get("rows_counted", True))
 
     @property
+    def weighted(self) -> bool:
+        """Whether rows had weights; ``n_samples`` is then their sum, and not the number of rows."""
+        return bool((self.facts.get("preparation") or {}).get("weight"))
+
+    @property
+    def rows_in_words(self) -> str:
+        """How many rows there were; where they had weights, what these add up to."""
+        if self.weighted:
+            return f"rows with weights that add up to {self.n_samples:,.6g}"
+        return count(self.n_samples, "row")
+
+    @property
     def source(self) -> str:
         """What was fitted to, in words: rows of sites, or a covariance of so many rows."""
         if self.rows_seen:
-            return f"{count(self.n_samples, 'row')} of {count(self.n_sites, 'site')}"
+            return f"{self.rows_in_words}{',' if self.weighted else ''} of {count(self.n_sites, 'site')}"
         rows = count(self.n_samples, "row") if self.rows_counted else "an unknown number of rows"
         return f"a covariance of {rows}"
 

@@ -74,6 +74,12 @@ WRONG = {
     "many missing": ("a.csv", with_column([np.nan] * 8 + [1.0, 2.0]), "'extra' (80%)"),
     "one row": ("a.csv", text(HEADER, ROW), "rows"),
     "header only": ("a.csv", text(HEADER), "no rows"),
+    "header without an end of line": (
+        "a.csv",
+        lambda path: path.write_text(HEADER),
+        "no row of values below the names",
+    ),
+    "empty lines": ("a.csv", text("", ""), "no row of values below the names"),
     "a directory": ("a.csv", lambda path: path.mkdir(), "it is a directory"),
     "not there": ("a.csv", lambda path: None, "no such file"),
     "an unknown kind": ("a.xyz", text("x"), "its kind is not known"),

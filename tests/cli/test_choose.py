@@ -90,3 +90,11 @@ def test_settings_as_they_are_typed():
     app(typed, standalone_mode=False)
     assert read == [settings]
     assert as_typed(FitSettings(files=("a.csv",), components=3), without={"components"}) == "a.csv"
+
+
+def test_a_choice_with_missing_values_filled_in_is_refused_and_not_made_without(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = write_sites(tmp_path)
+    ran = fedspca("choose", *files, "-r", "2", "--missing", "em")
+    assert ran.code == 2
+    assert "choose compares folds of the rows, and --missing em makes one covariance of all rows" in ran.err

@@ -1,9 +1,12 @@
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from fedspca.model import SparsePCAModel
 from helpers.commands import fedspca
+from helpers.study_files import frame, make_rows
 
 
 def test_path_marks_a_choice(study):
@@ -35,3 +38,21 @@ def test_a_path_and_a_fit_tell_the_same_of_the_same_sparsity(study):
     fitted = json.loads(fedspca("fit", *files, "-r", "2", "--nonzero", "3", "--no-path", "--json").out)
     assert point["explained"] == pytest.approx(fitted["captured_ratio"], rel=1e-9)
     assert fitted["captured_ratios"][-1] == fitted["captured_ratio"]
+
+
+def test_a_path_fills_missing_values_in_as_a_fit_does(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = make_rows(60)
+    rows[np.random.default_rng(0).random(rows.shape) < 0.1] = np.nan
+    frame(rows).to_csv("holed.csv", index=False)
+    told = {}
+    for missing in ("mean", "em", "em-once"):
+        options = ("holed.csv", "-r", "2", "--missing", missing)
+        ran = fedspca("fit", *options, "--nonzero", "3", "-o", missing)
+        assert ran.code == 0, ran.err
+        told[missing] = fedspca("path", *options, "--grid", "3", "--json").out
+        (point,) = json.loads(told[missing])["points"]
+        model = SparsePCAModel.load(missing)
+        assert point["explained"] == pytest.approx(model.captured_ratio, rel=1e-9)
+        assert model.facts["path"]["dense"] == pytest.approx(json.loads(told[missing])["dense"], rel=1e-9)
+    assert len(set(told.values())) == 3

@@ -25,6 +25,16 @@ def test_transform(study, kind):
     np.testing.assert_allclose(table[["component 1", "component 2"]], scores)
 
 
+@pytest.mark.parametrize("command", [("transform", "model"), ("score", "model"), ("path",)])
+def test_the_rows_that_are_read_are_not_replaced(study, command):
+    fedspca(*FIT, "-o", "model")
+    before = (study / "north.csv").read_bytes()
+    ran = fedspca(*command, "north.csv", "-o", study / "north.csv", "--force")
+    assert ran.code == 2
+    assert "north.csv: its rows are read, and would be lost. Choose another name." in ran.err
+    assert (study / "north.csv").read_bytes() == before
+
+
 def test_transform_refuses_and_leaves_nothing(study):
     fedspca(*FIT, "-o", "model")
     frame(make_rows(30)).drop(columns="f3").to_csv(study / "new.csv", index=False)

@@ -51,6 +51,8 @@ def test_missing_values_name_the_option_that_allows_them(tmp_path):
     ran = fedspca("fit", tmp_path / "a.csv", "-o", tmp_path / "m")
     assert "--max-missing" in ran.err
     assert "that max_missing" not in ran.err
+    ran = fedspca("fit", tmp_path / "a.csv", "--max-missing", "0", "-o", tmp_path / "m")
+    assert "or set --max-missing to allow for missing values" in ran.err
 
 
 def test_a_settings_file_keeps_its_own_names(tmp_path):

@@ -37,3 +37,16 @@ def test_a_rename_that_renames_nothing_is_said(tmp_path):
     assert not any("--rename" in each for each in told)
     told = open_inputs(FitSettings(files=files, rename={"f1": ("F1", "g1"), "a": ("b",)})).told
     assert any(each.startswith("--rename f1=g1, a=b: no file has a feature") for each in told)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"query": "SELECT f0 FROM rows"}, "--query asks a database, and files are given"),
+        ({"levels": {"Sex": ("F", "M")}, "adjust": ("sex",)}, "--levels has 'Sex', which --adjust and --protect do"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(given, told, tmp_path):
+    frame(make_rows()).assign(sex=["F", "M"] * 45).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(InvalidData, match=told):
+        open_inputs(FitSettings(files=(str(tmp_path / "a.csv"),), exclude=("sex",) * ("adjust" not in given), **given))

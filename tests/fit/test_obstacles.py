@@ -26,9 +26,20 @@ def test_all_obstacles_are_shown_at_once(tmp_path):
         assert words in told
 
 
-@pytest.mark.parametrize("options", [("-r", "9"), ("--min-rows", "50"), ("--nonzero", "3", "--lam", "1")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-r", "9"),
+        ("--min-rows", "50"),
+        ("--min-rows", "0"),
+        ("--nonzero", "3", "--lam", "1"),
+        ("--missing", "em", "--adjust", "f1"),
+        ("--folds", "4", "--adjust", "f1"),
+        ("--folds", "20"),
+    ],
+)
 def test_check_refuses_what_fit_refuses(options, tmp_path):
-    path = write(tmp_path / "a.csv", make_rows(40))
+    path = write(tmp_path / "a.csv", make_rows(30))
     assert fedspca("fit", path, *options, "--no-path", "-o", tmp_path / "m").code == 2
     ran = fedspca("check", path, *options)
     assert ran.code == 1

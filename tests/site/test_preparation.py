@@ -63,10 +63,14 @@ def test_a_design_that_makes_no_sense_is_refused(terms, levels, told):
 
 
 def test_a_spread_of_its_own_needs_a_mean_of_its_own():
-    with pytest.raises(InvalidData, match="centre by site"):
+    with pytest.raises(InvalidData, match=r"add centre='site' \(--centre site\)"):
         Preparation(scale="site")
+    with pytest.raises(InvalidData, match="scale_by must be joint, site or allele"):
+        Preparation(scale="own")
     with pytest.raises(InvalidData, match="centre must be joint, site or combat"):
         Preparation(centre="home")
+    with pytest.raises(InvalidData, match="site_weight must be rows or equal"):
+        Preparation.of({"site_weight": "same"})
 
 
 def test_settings_say_what_is_unusual():

@@ -94,6 +94,8 @@ def test_what_makes_no_sense_is_refused_in_words():
         ExactSPCA(2, missing="em", max_missing=0.01).fit(gaps)
     with pytest.raises(ValueError, match="takes no folds"):
         method(folds=4).fit(gaps)
+    with pytest.raises(ValueError, match="A choice compares folds of the rows, and missing='em' makes"):
+        method().choose(gaps)
     with pytest.raises(ValueError, match=r"'missing' .* needs rows"):
         method().fit_covariance(np.eye(3), n_samples=20)
 

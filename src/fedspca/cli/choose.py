@@ -58,6 +58,11 @@ def choose(
     from fedspca.fit.inputs import make_sites, open_inputs
 
     count: Any = count_or_auto("--components", components)
+    if settings.missing not in (None, "mean"):
+        raise ValueError(
+            f"choose compares folds of the rows, and --missing {settings.missing} makes one covariance of all rows. "
+            "Leave it out: missing values then count as the joint mean."
+        )
     estimator = ExactSPCA(
         count, scale=settings.scale, max_missing=settings.max_missing, folds=settings.folds, random_state=settings.seed
     )

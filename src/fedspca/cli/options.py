@@ -209,5 +209,7 @@ def split_names(text: str) -> list[str]:
 def _named_list(text: str) -> tuple[str, tuple[str, ...]]:
     column, sign, values = text.rpartition("=")
     if not sign or not column or not values:
-        raise ValueError(f"--categories and --rename take NAME=A,B: a name, and what belongs to it. Got {text!r}.")
+        raise ValueError(
+            f"--categories, --levels and --rename take NAME=A,B: a name, and what belongs to it. Got {text!r}."
+        )
     return column, tuple(split_names(values))

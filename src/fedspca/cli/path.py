@@ -58,7 +58,7 @@ def path(
     from fedspca.fit.inputs import make_sites, open_inputs
 
     if output is not None:
-        check_output(output, force=force)
+        check_output(output, force=force, read=settings.files)
     if stated := [name for name in UNUSED if getattr(settings, name) != getattr(FitSettings(), name)]:
         notes().print(f"Note: a path tries a grid with the exact solver; not used: {', '.join(stated)}.")
     with shown_warnings():

@@ -55,6 +55,8 @@ def report(
     path = output or model.with_name(f"{model.resolve().name}.html")
     if path.exists() and not force:
         raise FileExistsError(f"{path}: it is there already. Choose another name, or replace it with --force.")
+    if figures is not None and figures.exists() and not figures.is_dir():
+        raise FileExistsError(f"{figures}: it is a file. Name a folder for the charts.")
     if classes is not None and rows is None:
         raise ValueError("--class names a column of the file of rows. Give it with --rows.")
     options = TextOptions(encoding, separator, decimal)

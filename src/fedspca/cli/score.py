@@ -67,7 +67,7 @@ def score(
     loaded = SparsePCAModel.load(model)
     marks = _marks(loaded, threshold, LEVEL if level is None else level) if anomaly else None
     if output is not None:
-        check_output(output, force=force)
+        check_output(output, force=force, read=[rows, *([site_rows] if site_rows else [])])
     blocks = row_blocks_for(loaded, rows, id, TextOptions(encoding, separator, decimal), site_rows)
     result = _score(loaded, blocks, marks, output, id)
     if as_json:

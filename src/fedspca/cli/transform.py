@@ -37,7 +37,7 @@ def transform(
     from fedspca.model import SparsePCAModel
 
     loaded = SparsePCAModel.load(model)
-    check_output(output, force=force)
+    check_output(output, force=force, read=[rows, *([site_rows] if site_rows else [])])
     names = [f"component {j + 1}" for j in range(loaded.n_components)]
     n_rows = 0
     with TableWriter(output, names, id) as writer:

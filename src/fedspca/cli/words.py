@@ -4,7 +4,7 @@ import re
 from functools import cache
 from types import TracebackType
 
-LIBRARY = ("fedspca.estimators", "fedspca.solvers", "fedspca.model", "sklearn.")
+LIBRARY = ("fedspca.estimators", "fedspca.site.site", "fedspca.solvers", "fedspca.model", "sklearn.")
 # Parameter names that are not ordinary English words. In quotes, they may be the name of a column.
 _NAME = re.compile(
     r"(?<!['\w-])(n_components|n_nonzero|variance_kept|max_missing|max_rounds|random_state|block_sizes)(?!['\w])"

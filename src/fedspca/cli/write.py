@@ -1,7 +1,7 @@
 """Tables of results, written block by block under a temporary name."""
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -22,12 +22,14 @@ TEXT_OF: Mapping[type, Callable[[float], str]] = {
 }
 
 
-def check_output(path: Path, *, force: bool) -> None:
-    """Refuse, before anything is computed, a file that cannot or must not be written."""
+def check_output(path: Path, *, force: bool, read: Sequence[str | Path] = ()) -> None:
+    """Refuse, before anything is computed, a file that cannot or must not be written; never over what is read."""
     if path.suffix.lower() not in KINDS:
         raise ValueError(f"{path}: the name must end in one of {', '.join(KINDS)}.")
     if path.is_dir():
         raise ValueError(f"{path}: it is a directory. Name a file.")
+    if path.exists() and any(Path(source).exists() and path.samefile(source) for source in read):
+        raise FileExistsError(f"{path}: its rows are read, and would be lost. Choose another name.")
     if path.exists() and not force:
         raise FileExistsError(f"{path}: it is there already. Choose another name, or replace it with --force.")
 

@@ -204,6 +204,8 @@ class TextTable(BatchTable):
     def _explain(self, message: str, order: tuple[str, ...]) -> str:
         if "UTF8" in message or "codec" in message:
             return _not_decoded(self._encoding)
+        if "Empty CSV file" in message:  # a header without an end of line, or empty lines only
+            return "there is no row of values below the names of the columns."
         if ragged := re.search(r"Expected (\d+) columns, got (\d+)(?:: (.*))?", message, flags=re.DOTALL):
             expected, got, line = ragged.groups()
             text = f" ({shown(line.strip())})" if line else ""

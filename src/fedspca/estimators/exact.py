@@ -380,6 +380,11 @@ class ExactSPCA(ExactSolving):
 
     def choose_federation(self, federation: Federation) -> Selection:
         """Estimate the same over a federation; see :meth:`choose`."""
+        if self.missing != "mean":
+            raise ValueError(
+                f"A choice compares folds of the rows, and missing={self.missing!r} makes one covariance of all rows. "
+                "Leave it out: missing values then count as the joint mean."
+            )
         folded = FoldedFederation(checked_federation(federation), self.folds or FOLDS, self._deal())
         with self._asking(folded) as rounds:
             return selected(self, rounds, folded, self._moments(rounds), sparsity=True)[0]

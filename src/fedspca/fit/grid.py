@@ -35,10 +35,12 @@ def follow_path(
     rule : {"knee", "bic", "share"}
         How the choice is made.
     """
+    missing: Any = settings.missing or "mean"  # checked as every parameter is
     estimator = ExactSPCA(
         settings.number_of_components("A path"),
         scale=settings.scale,
         max_missing=settings.max_missing,
+        missing=missing,
         random_state=settings.seed,
     )
     path = estimator.path_federation(federation, n_nonzero=grid)

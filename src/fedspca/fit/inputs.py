@@ -17,7 +17,7 @@ from fedspca.data.prepare import SiteRows, read_sites
 from fedspca.data.schema import Schema, agree
 from fedspca.data.store import MemorySink
 from fedspca.data.units import unlike_sites
-from fedspca.data.urls import safe_url, source_name
+from fedspca.data.urls import is_url, safe_url, source_name
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.linalg.packed import PackedRows
 from fedspca.linalg.profile import Profile
@@ -96,6 +96,13 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
     """Return the features of each file, by the file's name as a site."""
     if not settings.files:
         raise InvalidData("No file was given. Name one file a site, or one file with --site-column.")
+    if settings.query is not None and not any(map(is_url, settings.files)):
+        raise InvalidData(
+            "--query asks a database, and files are given: all of their rows would be taken. Leave it out, or name the "
+            "file in the query, as in duckdb:// --query \"SELECT * FROM 'rows.csv' WHERE year = 2024\"."
+        )
+    if idle := set(settings.levels) - set(settings.covariates):
+        raise InvalidData(f"--levels has {listed(sorted(idle))}, which --adjust and --protect do not name.")
     tables = {
         name: open_table(file, settings.text_options())
         for name, file in zip(site_names(settings.files), settings.files, strict=True)
@@ -242,7 +249,8 @@ def make_sites(settings: FitSettings, inputs: Inputs) -> list[Site]:
 
 def beyond_policy(settings: FitSettings, sites: Sequence[SiteRows]) -> list[str]:
     """Return a sentence for each site that holds fewer rows than a fit asks for, and one about too many folds."""
-    found = [
+    found = [f"--min-rows must be at least 1. Got {settings.min_rows} instead."] if settings.min_rows < 1 else []
+    found += [
         f"Site {site.site!r} holds fewer rows than the {settings.min_rows} of --min-rows ({site.rows.shape[0]}): a sum "
         "over few rows says much about each. Leave the site out with --leave-out-small, or lower --min-rows."
         for site in sites

@@ -5,13 +5,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from fedspca.estimators.choosing import FOLDS
 from fedspca.estimators.exact_solving import more_than_there_are
 from fedspca.federation import FederationError, LocalFederation
+from fedspca.federation.folded import FoldedFederation
 from fedspca.fit.facts import shares_between
 from fedspca.fit.inputs import Inputs, beyond_policy, make_sites
 from fedspca.fit.settings import FitSettings, SolverSettings
 from fedspca.fit.solvers import make_estimator
-from fedspca.site import Site, SiteError
+from fedspca.site import Query, Site, SiteError
+from fedspca.solvers.folds.sums import check_folds
+from fedspca.solvers.gaps import as_they_are
 from fedspca.solvers.mapping import mapped
 from fedspca.solvers.standardise import standardise
 
@@ -78,6 +82,9 @@ def obstacles(settings: FitSettings, inputs: Inputs) -> list[str]:
     if len(sites) == len(inputs.sites):
         with _noted(found):
             _check_joint_moments(settings, sites)
+    if not found:
+        with _noted(found):
+            _check_rows_as_they_are(settings, LocalFederation(sites))
     return found
 
 
@@ -90,6 +97,17 @@ def _check_joint_moments(settings: FitSettings, sites: list[Site]) -> None:
         moments = standardise(mapped(local, local), scale=settings.scale, max_missing=settings.max_missing)
     if isinstance(settings.components, int):
         estimator._check_n_components(settings.components, moments)
+
+
+def _check_rows_as_they_are(settings: FitSettings, local: LocalFederation) -> None:
+    """Raise what a fit raises of folds, and of missing values by EM: both are for rows that nothing is taken out of."""
+    if settings.missing not in (None, "mean"):
+        as_they_are(local)
+    folds = settings.folds or (FOLDS if settings.auto else None)
+    if folds is not None:
+        folded = FoldedFederation(local, folds, settings.seed)
+        folded.sum(Query("moments"))
+        check_folds(folded.asked[0].arrays["rows"])
 
 
 @contextmanager

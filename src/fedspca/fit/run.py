@@ -165,7 +165,7 @@ def fitted_model(
     units = units and completed is None
     judgement = judge(asking, sites, estimator, gram=gram, between=between, units=units)
     followed = settings.path and settings.solver == "exact"
-    settled = replace(settings, components=estimator.n_components_)
+    settled = replace(settings, components=estimator.n_components_, missing=None)  # these sites know no gaps any more
     path = follow_path(settled, asking, default_grid(len(federation.feature_names))) if followed else None
     return SparsePCAModel.from_estimator(
         estimator,

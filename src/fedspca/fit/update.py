@@ -44,7 +44,8 @@ class Update:
         each = ", ".join(f"{count} of {shown(site)}" for site, count in self.added.items())
         rows = sum(site.rows.shape[0] for site in self.inputs.sites)
         added = f" (added: {each})" if each else ""
-        said = [f"the model was updated from {self.model.n_samples:g} rows to {rows}{added}"]
+        before = "" if self.model.weighted else f" from {self.model.n_samples:g} rows"
+        said = [f"the model was updated{before} to {rows}{' rows' if self.model.weighted else ''}{added}"]
         if len(self.added) == 1 and self.model.n_sites > 1:
             said.append("only one site added rows: whoever has both models can tell sums over that site's new rows")
         return said

@@ -59,7 +59,7 @@ def _data(model: SparsePCAModel, params: Mapping[str, Any]) -> str:
     jointly = params.get("scale") and model.preparation.scale not in {"site", "allele"}
     scaled = "centred and divided by their joint standard deviation" if jointly else "centred"
     where = "one site" if model.n_sites == 1 else f"{model.n_sites} sites"
-    rows = f"We analysed {count(model.n_samples, 'row')} from {where} over {over}, which were {scaled}."
+    rows = f"We analysed {model.rows_in_words} from {where} over {over}, which were {scaled}."
     return " ".join([rows, *_gaps(model), *model.adjusted()])
 
 

@@ -159,7 +159,9 @@ def _tiles(model: SparsePCAModel) -> Markup:
     sent = sum(r["bytes_up"] for r in model.facts.get("history", []))
     rounds = len(model.facts.get("history", []))
     seen = model.rows_seen
-    rows = count(model.n_samples, "row").split(" ", 1)
+    rows = (
+        [f"{model.n_samples:,.6g}", "sum of weights"] if model.weighted else count(model.n_samples, "row").split(" ", 1)
+    )
     if not seen:
         rows = [f"{model.n_samples:,}" if model.rows_counted else "unknown", "rows behind it"]
     figures = [

@@ -38,10 +38,10 @@ def communication(model: SparsePCAModel) -> Markup:
     history, after = model.facts.get("history", []), model.facts.get("asked_after", [])
     sent, sent_after = (sum(r["bytes_up"] for r in records) for records in (history, after))
     data = 8.0 * model.n_samples * len(model.feature_names) / max(model.n_sites, 1)
+    beside = "" if model.weighted else f" Its rows would have been {words.size(data)} on average."
     told = (
         f"Each site sent {words.size(sent)} in {count(len(history), 'round')} of the fit"
-        f"{_judging(len(after), sent_after)}. Its rows would have been {words.size(data)} on average. "
-        "Only the sum over the sites was used."
+        f"{_judging(len(after), sent_after)}.{beside} Only the sum over the sites was used."
     )
     heads = (
         ("Question", False),

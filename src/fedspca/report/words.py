@@ -49,8 +49,8 @@ def _analysed(model: SparsePCAModel) -> str:
         return f"{capitalised(model.source)} was analysed, without the rows themselves."
     where = "at one site" if model.n_sites == 1 else f"at {model.n_sites} sites"
     return (
-        f"{count(model.n_samples, 'row')} {where} were analysed together. Rows stayed where they are: only sums over "
-        "the sites were exchanged."
+        f"{capitalised(model.rows_in_words)} {where} were analysed together. Rows stayed where they are: only sums "
+        "over the sites were exchanged."
     )
 
 

@@ -195,7 +195,7 @@ class Preparation:
         if self.centre not in CENTRES:
             raise InvalidData(f"centre must be joint, site or combat. Got {self.centre!r} instead.")
         if self.scale not in ("joint", "site", "allele"):
-            raise InvalidData(f"scale must be joint, site or allele. Got {self.scale!r} instead.")
+            raise InvalidData(f"scale_by must be joint, site or allele. Got {self.scale!r} instead.")
         if self.scale == "allele" and (self.centre == "site" or self.design.terms):
             raise InvalidData("Allele frequencies come from the joint mean: leave out covariates and own means.")
         if self.centre == "combat" and not (self.scale == "joint" and self.counts_rows):
@@ -204,7 +204,9 @@ class Preparation:
                 "weight and site_weight."
             )
         if self.scale == "site" and self.centre != "site":
-            raise InvalidData("Features divided by a site's own spread need the site's own mean too: centre by site.")
+            raise InvalidData(
+                "Features divided by a site's own spread need its own mean too: add centre='site' (--centre site)."
+            )
         if self.scale == "site" and self.variable is not None:
             raise InvalidData(
                 "variable keeps the features of the largest variance, and features divided by each site's own spread "
@@ -215,6 +217,8 @@ class Preparation:
     def of(cls, settings: Mapping[str, Any]) -> "Preparation":
         """Return the preparation that settings ask for; settings that are not given have their defaults."""
         chosen = {**USUAL, **{name: value for name, value in settings.items() if name in USUAL}}
+        if chosen["site_weight"] not in ("rows", "equal"):
+            raise InvalidData(f"site_weight must be rows or equal. Got {chosen['site_weight']!r} instead.")
         terms = covariates_of(chosen["centre"], chosen["adjust"], chosen["protect"])
         return cls(
             Design(terms, chosen["levels"] if terms else {}),

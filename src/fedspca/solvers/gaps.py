@@ -90,7 +90,7 @@ def complete(federation: Federation, *, max_missing: float) -> Completed:
     max_missing : float
         The largest share of missing values that a feature may have.
     """
-    preparation = _plain(federation)
+    preparation = as_they_are(federation)
     names, model, n, missing = _begin(federation, max_missing)
     before: Array | None = None
     for _ in range(MOST_STEPS):
@@ -110,7 +110,7 @@ def complete_once(federation: Federation, *, max_missing: float) -> Completed:
 
     Parameters are those of :func:`complete`. A feature is filled in if enough rows of at least three sites lack it.
     """
-    preparation = _plain(federation)
+    preparation = as_they_are(federation)
     names, model, n, missing = _begin(federation, max_missing)
     features = federation.sum(Query("gap_sites"))["sites"] >= min(TOGETHER, federation.n_sites)
     frame = Frame(model.mean, model.scale, nothing_removed(len(names)))
@@ -123,7 +123,7 @@ def complete_once(federation: Federation, *, max_missing: float) -> Completed:
     return Completed(model, covariance, n, federation.n_sites, names, missing, preparation)
 
 
-def _plain(federation: Federation) -> Preparation:
+def as_they_are(federation: Federation) -> Preparation:
     """Return the preparation of rows that are as they are; refuse others."""
     preparation = preparation_of(federation)
     if not preparation.plain:

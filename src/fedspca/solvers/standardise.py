@@ -265,6 +265,8 @@ def check_missing(names: tuple[str, ...], counts: Array, missing: Array, most: f
     worst = refused[np.argsort(-missing[refused], kind="stable")]
     named = ", ".join(f"{names[j]!r} ({missing[j]:.0%})" for j in worst[:5])
     more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
+    if most == 1:  # no larger share can be allowed
+        raise InvalidData(f"{len(worst)} feature(s) have no value in any row: {named}{more}. Leave them out.")
     raise InvalidData(
         f"{len(worst)} feature(s) have more missing values than the share of {most:g} that max_missing allows: "
         f"{named}{more}. Leave them out, impute them, or allow a larger share."

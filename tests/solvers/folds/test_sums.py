@@ -75,9 +75,12 @@ def test_of_many_features_those_that_covary_and_those_with_weights_are_in_sight(
 
 def test_too_many_folds_are_refused():
     with pytest.raises(
-        InvalidData, match=r"10 folds are too many .* Set folds \(--folds\) to a smaller number, such as 5"
+        InvalidData, match=r"10 folds are too many .* Set folds \(--folds\) to a smaller number, such as 4;"
     ):
         check_folds(np.array([2.0] * 9 + [1.0]))
+    for rows in ([1.0] * 2 + [0.0] * 8, [3.0] * 3 + [1.0]):
+        with pytest.raises(InvalidData, match=r"needs two or more\. There are too few rows for folds\."):
+            check_folds(np.array(rows))
     few = [ROWS[:7], ROWS[7:12]]
     with pytest.raises(InvalidData, match="6 folds are too many"):
         sums_of(scale=False, rows=few)

@@ -168,10 +168,16 @@ def check_folds(rows: Array) -> None:
     """Raise :class:`InvalidData` unless every fold has two rows or more."""
     if rows.min() < 2:
         n, folds = int(rows.sum()), len(rows)
+        fewer = max(4, folds // 4 * 2)  # even, as half samples need
+        advice = (
+            f"Set folds (--folds) to a smaller number, such as {fewer}; sites with few rows keep them together in one "
+            "fold."
+            if fewer < folds and 2 * fewer <= n
+            else "There are too few rows for folds."
+        )
         raise InvalidData(
             f"{folds} folds are too many for these rows: a fold has {int(rows.min())} of all {n}, and needs two or "
-            f"more. Set folds (--folds) to a smaller number, such as {max(2, folds // 2)}; sites with few rows keep "
-            "them together in one fold."
+            f"more. {advice}"
         )
 
 
