@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -143,6 +145,19 @@ def test_lines_are_the_least_of_all():
             np.testing.assert_allclose(half.and_more(zip(slopes, tops, strict=True)).at(masses), least, atol=1e-12)
 
 
+def test_columns_in_groups_are_bounded_by_the_best_division():
+    rng = np.random.default_rng(8)
+    lines = {n: Lines([(1.0, float(top))]) for n, top in enumerate(rng.uniform(0.0, 3.0, 4), 1)}
+    masses = rng.uniform(0.0, 2.0, (20, 4))
+    cuts = [[0, *cut, 4] for n in range(4) for cut in itertools.combinations((1, 2, 3), n)]
+    sums = [sum(float(lines[b - a].at(0.0)) for a, b in itertools.pairwise(cut)) for cut in cuts]
+    bounds = Bounds(lines)
+    np.testing.assert_allclose(bounds.at(masses), masses.sum(axis=1) + min(sums))
+    for row in masses:
+        inside = [total for cut, total in zip(cuts, sums, strict=True) if 1 in cut and 3 in cut and 2 not in cut]
+        assert bounds.of(1, 3, row) == pytest.approx(row.sum() + min(inside))
+
+
 @pytest.mark.parametrize("lam", [[0.7], [0.5, 0.5], [0.2, 0.9], [0.9, 0.2], [0.4, 0.4, 0.7]])
 def test_no_norms_give_more_than_the_maximum_over_boxes(lam):
     """Brute force over a net of norms; between its points the maximum grows by a little only."""
@@ -150,11 +165,9 @@ def test_no_norms_give_more_than_the_maximum_over_boxes(lam):
     net = np.linspace(1.0, longest, 61)
     norms = np.stack(np.meshgrid(*[net] * len(lam)), axis=-1).reshape(-1, len(lam))
     for _ in range(10):
+        slopes = rng.uniform(0.0, 1.0, (len(lam), 4))
         bounds = Bounds(
-            *(
-                Lines(zip([2.0, *slopes], [0.5, *(1.0 - 0.3 * slopes)], strict=True))
-                for slopes in rng.uniform(0.0, 1.0, (2, 4))
-            )
+            {n: Lines(zip([2.0, *own], [0.5 * n, *(n - 0.3 * own)], strict=True)) for n, own in enumerate(slopes, 1)}
         )
         best = float((bounds.at(norms**2 - 1.0) - norms @ lam).max())
         found = module._by_boxes(bounds, lam, longest, -np.inf)

@@ -2,22 +2,23 @@
 
 Let t_j = ‖w_j‖₁, which lies in [1, √d]. The sizes of the entries off the diagonal of w_j w_jᵀ add up to t_j² − 1, the
 column's mass. So the bounds of :mod:`fedspca.linalg.cardinality.bounds` hold: for any symmetric U with a zero diagonal
-and |U| ≤ ρ,
+and |U| ≤ ρ, any n of the columns capture at most
 
-    tr(wᵀSw) ≤ Σ_{i ≤ r} λ_i(S + U) + ρ Σ_j (t_j² − 1)    and    w_jᵀSw_j ≤ λ_1(S + U) + ρ (t_j² − 1).
+    Σ_{i ≤ n} λ_i(S + U) + ρ Σ_j (t_j² − 1).
 
-Many U give many such lines. Let J(m) be the least of those for all columns together at the mass m, and g(m) the least
-of those for one column. No objective is then below
+Many U give many such lines; the least of them bounds what n columns of given masses capture. If the columns are divided
+into groups, the sum of these bounds holds, too. No objective is then below
 
-    −max over t of min(J(Σ_j (t_j² − 1)), Σ_j g(t_j² − 1)) − Σ_j λ_j t_j,
+    −max over t of (the least such sum − Σ_j λ_j t_j),
 
 a problem in r numbers, which is solved by dividing boxes. Where the maximum is attained, a better U is then computed
-for the masses there. This is repeated until the time is up or no U is better.
+for the masses of the groups there. This is repeated until the time is up or no U is better.
 """
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -74,16 +75,37 @@ def _crossing(kept: list[tuple[float, float, float]], slope: float, top: float) 
     return (top - below) / (steeper - slope) if steeper > slope else np.inf
 
 
-@dataclass(frozen=True)
 class Bounds:
-    """What the variance of r columns cannot exceed: all of them together, and any one."""
+    """What the variance of orthonormal columns cannot exceed: lines for one column, two, and so on; of many only all."""
 
-    together: Lines
-    single: Lines
+    def __init__(self, lines: dict[int, Lines]) -> None:
+        self.lines = lines
 
     def at(self, masses: Array) -> Array:
         """An upper bound on the variance of columns with these masses (last axis)."""
-        return np.asarray(np.minimum(self.together.at(masses.sum(axis=-1)), self.single.at(masses).sum(axis=-1)))
+        return self._heads(masses)[-1]
+
+    def of(self, first: int, after: int, masses: Array) -> float:
+        """The same where the columns ``first`` to ``after`` (exclusive) are one group."""
+        apart = self._heads(masses[:first])[-1] + self._heads(masses[after:])[-1]
+        return float(apart + self.lines[after - first].at(masses[first:after].sum()))
+
+    def _heads(self, masses: Array) -> list[Array]:
+        """Bounds on the first 0, 1, … columns: the best last group of them, beside the bound on those before it."""
+        totals = np.cumsum(np.insert(masses, 0, 0.0, axis=-1), axis=-1)
+        heads = [np.zeros(masses.shape[:-1])]
+        for after in range(1, masses.shape[-1] + 1):
+            groups = (
+                heads[after - n] + lines.at(totals[..., after] - totals[..., after - n])
+                for n, lines in self.lines.items()
+                if n <= after
+            )
+            heads.append(reduce(np.minimum, groups, np.full(masses.shape[:-1], np.inf)))
+        return heads
+
+    def better(self, n: int, lines: Iterable[Line]) -> "Bounds":
+        """These bounds with further lines for n columns."""
+        return Bounds({**self.lines, n: self.lines[n].and_more(lines)})
 
 
 class Highest(NamedTuple):
@@ -112,8 +134,10 @@ def penalised_bound(S: Array, r: int, lam: ArrayLike, *, near: Array | None = No
     single = np.eye(len(S))[:, np.argsort(-S.diagonal())[:r]]  # single features are loadings, too
     w = single if near is None else near
     reached = max(_value(S, single, weights), _value(S, w, weights))
+    order = np.lexsort((-np.abs(w).sum(axis=0), weights))  # of columns with the same penalty the first is the longest
     if weights.any():
-        above = _improved(S, _first(S, r), weights, reached, w, deadline)
+        apart = _each_alone(S, weights, 0.25 * seconds) if r > _SEVERAL else np.inf
+        above = min(apart, _improved(S, _first(S, r), weights[order], reached, w[:, order], deadline))
     else:
         above = float(largest_eigenpairs(S, r)[0].sum())  # dense PCA
     slack = ROUNDING * (abs(float(np.trace(S))) + float(weights.sum()) * np.sqrt(len(S)))
@@ -125,20 +149,27 @@ def _value(S: Array, w: Array, lam: Array) -> float:
     return float(np.vdot(w, S @ w) - lam @ np.abs(w).sum(axis=0))
 
 
+def _each_alone(S: Array, lam: Array, seconds: float) -> float:
+    """An upper bound on variance minus penalty where every column may be the best single one."""
+    values, counts = np.unique(lam, return_counts=True)
+    least = [penalised_bound(S, 1, value, seconds=seconds / len(values)) for value in values]
+    return -float(counts @ np.array(least))
+
+
 def _first(S: Array, r: int) -> Bounds:
     """Lines from S with its entries off the diagonal soft-thresholded, 0 the first threshold."""
     largest = float(np.abs(S - np.diag(S.diagonal())).max(initial=0.0))
     count = _THRESHOLDS if len(S) <= _LARGE else _THRESHOLDS // 3
     thresholds = largest * np.linspace(0.0, 1.0, count) ** 1.5
-    values = np.array([largest_eigenpairs(S + clipped(S, rho), r)[0] for rho in thresholds])
-    together, single = values.sum(axis=1), values[:, 0]
-    return Bounds(Lines(zip(thresholds, together, strict=True)), Lines(zip(thresholds, single, strict=True)))
+    tops = np.array([largest_eigenpairs(S + clipped(S, rho), r)[0] for rho in thresholds]).cumsum(axis=1)
+    sizes = range(1, r + 1) if r <= _SEVERAL else (r,)
+    return Bounds({n: Lines(zip(thresholds, tops[:, n - 1], strict=True)) for n in sizes})
 
 
 def _improved(S: Array, bounds: Bounds, lam: Array, reached: float, near: Array, deadline: float) -> float:
     """The maximum, with better lines where it is attained, until the deadline."""
     r, longest = len(lam), float(np.sqrt(len(S)))
-    latest: dict[int, Dual] = {}  # the last U for all columns, and for one
+    latest: dict[int, Dual] = {}  # the last U for each number of columns
     while True:
         value, norms = _highest(bounds, lam, longest, reached)
         if norms is None or value - reached <= _ENOUGH * _tolerance(reached, lam) or time.monotonic() > deadline:
@@ -147,20 +178,23 @@ def _improved(S: Array, bounds: Bounds, lam: Array, reached: float, near: Array,
         before = float(bounds.at(masses))
         # a U that proves more than is needed for these norms serves for others near them
         needed = reached + float(lam @ norms) - (value - reached)
-        if r > 1:
-            latest[r] = _better(S, r, float(masses.sum()), latest.get(r), near, needed, deadline)
-            bounds = replace(bounds, together=bounds.together.and_more(latest[r].tried))
-        for mass in np.unique(masses):
+        for n, first in _groups(bounds, r):
             if time.monotonic() > deadline or float(bounds.at(masses)) <= needed:
                 break
-            column = near[:, [np.abs(np.abs(near).sum(axis=0) ** 2 - 1.0 - mass).argmin()]]
-            too_much = max(float(bounds.single.at(masses).sum()) - needed, 0.0)
-            latest[1] = _better(
-                S, 1, float(mass), latest.get(1), column, float(bounds.single.at(mass)) - too_much, deadline
-            )
-            bounds = replace(bounds, single=bounds.single.and_more(latest[1].tried))
+            mass = float(masses[first : first + n].sum())
+            own = float(bounds.lines[n].at(mass))
+            until = own - max(bounds.of(first, first + n, masses) - needed, 0.0)
+            latest[n] = _better(S, n, mass, latest.get(n), near[:, first : first + n], until, deadline)
+            bounds = bounds.better(n, latest[n].tried)
         if before - float(bounds.at(masses)) <= _WORTH * (value - reached):
             return _highest(bounds, lam, longest, reached).value
+
+
+def _groups(bounds: Bounds, r: int) -> Iterator[tuple[int, int]]:
+    """The groups of neighbouring columns, large ones first: their number, and the first of them."""
+    for n in sorted(bounds.lines, reverse=True):
+        for first in range(r - n + 1):
+            yield n, first
 
 
 def _better(S: Array, r: int, mass: float, last: Dual | None, near: Array, until: float, deadline: float) -> Dual:
@@ -214,22 +248,14 @@ def _tolerance(value: float, lam: Array) -> float:
 
 
 def _by_total(bounds: Bounds, lam: Array, longest: float, reached: float) -> Highest:
-    """The same for many columns, from two bounds: one on all columns together, by their mass, and one on each alone."""
+    """The same for many columns, of which only the mass of all together counts."""
     r, least = len(lam), float(lam.min())
     masses = r * (longest * longest - 1.0) * np.linspace(0.0, 1.0, _CELLS + 1) ** 2
     norms = _shortest(masses[:-1], r, longest)
     # every norm is at least one: where the penalties differ, the larger ones add at least the difference
-    together = bounds.together.at(masses[1:]) - least * norms.sum(axis=1) - float((lam - least).sum())
-    each = Bounds(bounds.single, bounds.single)
-    apart = sum(n * _by_boxes(each, own, longest, -np.inf).value for own, n in _different(lam))
-    value = min(float(together.max()), apart)
-    return Highest(value, norms[together.argmax()]) if value > reached else Highest(reached, None)
-
-
-def _different(lam: Array) -> Iterator[tuple[Array, int]]:
-    """The different penalties, and how many columns have each."""
-    for value, n in zip(*np.unique(lam, return_counts=True), strict=True):
-        yield np.array([value]), int(n)
+    values = bounds.lines[r].at(masses[1:]) - least * norms.sum(axis=1) - float((lam - least).sum())
+    value = float(values.max())
+    return Highest(value, norms[values.argmax()]) if value > reached else Highest(reached, None)
 
 
 def _shortest(masses: Array, r: int, longest: float) -> Array:
