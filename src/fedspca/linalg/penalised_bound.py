@@ -76,7 +76,7 @@ def _crossing(kept: list[tuple[float, float, float]], slope: float, top: float) 
 
 
 class Bounds:
-    """What the variance of orthonormal columns cannot exceed: lines for one column, two, and so on; of many only all."""
+    """What the variance of orthonormal columns cannot exceed: lines for one column, two, and so on; or only for all."""
 
     def __init__(self, lines: dict[int, Lines]) -> None:
         self.lines = lines
