@@ -1,9 +1,12 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspca.linalg.penalised_bound import penalised_bound
+from fedspca.linalg import penalised_bound as module
+from fedspca.linalg.penalised_bound import Bounds, Lines, penalised_bound
 from fedspca.linalg.proximal import minimise
 from fedspca.linalg.quadratic import DenseQuadratic
 
@@ -29,9 +32,8 @@ def lowest(s, r, lam, rng, n=3):
     d = len(s)
     starts = [np.linalg.qr(rng.standard_normal((d, r)))[0] for _ in range(n)]
     starts += [np.eye(d)[:, np.argsort(-s.diagonal())[:r]], np.linalg.eigh(s)[1][:, ::-1][:, :r].copy()]
-    values = [objective(s, w, lam) for w in starts]
-    values += [minimise(DenseQuadratic(s), lam, w, tol=1e-6, max_iter=30).objective for w in starts]
-    return min(values)
+    starts += [minimise(DenseQuadratic(s), lam, w, tol=1e-6, max_iter=30).w for w in starts]
+    return min(starts, key=lambda w: objective(s, w, lam))
 
 
 @settings(max_examples=80, deadline=None)
@@ -42,9 +44,13 @@ def test_no_point_is_below_the_bound(seed):
     r = int(rng.integers(1, min(d, 3) + 1))
     s = covariance(rng, d)
     lam = float(rng.choice([0.0, 0.02, 0.1, 0.3, 0.6, 1.5])) * max(np.linalg.eigvalsh(s)[-1], 1e-3)
-    found = lowest(s, r, lam, rng)
+    w = lowest(s, r, lam, rng)
+    found = objective(s, w, lam)
     assert penalised_bound(s, r, lam) <= found + 1e-9 * abs(found)
-    assert penalised_bound(s, r, lam, best=found) <= found + 1e-9 * abs(found)
+    # of the steps that improve it, at most one more than there is time for
+    far = np.linalg.qr(rng.standard_normal((d, r)))[0]
+    for near in (w, far):
+        assert penalised_bound(s, r, lam, near=near, seconds=0.01) <= found + 1e-9 * abs(found)
 
 
 def test_no_unit_vector_of_a_thousand_problems_is_below_the_bound():
@@ -59,17 +65,25 @@ def test_no_unit_vector_of_a_thousand_problems_is_below_the_bound():
         s = covariance(rng, len(net))
         lam = float(np.exp(rng.uniform(-4.0, 1.0))) * max(np.linalg.eigvalsh(s)[-1], 1e-3)
         values = lam * np.abs(net).sum(axis=0) - np.einsum("ij,ij->j", net, s @ net)
-        assert penalised_bound(s, 1, lam) <= values.min() + 1e-9 * abs(values.min())
+        seconds = 0.01 if case < 200 else 0.0
+        near = net[:, [values.argmin()]]
+        bound = penalised_bound(s, 1, lam, near=near, seconds=seconds)
+        assert bound <= values.min() + 1e-9 * abs(values.min())
+        # all directions of the plane are tried: with time, hardly anything is left between the best and the bound
+        assert case % 2 == 0 or not seconds or bound >= values.min() - 1e-4 * (abs(values.min()) + lam)
 
 
-def test_one_penalty_a_column():
+@pytest.mark.parametrize("r", [2, 6])
+def test_one_penalty_a_column(r):
     rng = np.random.default_rng(1)
-    for _ in range(15):
-        s = covariance(rng, 6)
-        lam = rng.uniform(0.0, 0.5, 2) * max(np.linalg.eigvalsh(s)[-1], 1e-3)
-        bound = penalised_bound(s, 2, lam)
-        starts = [np.linalg.qr(rng.standard_normal((6, 2)))[0] for _ in range(5)]
-        assert bound <= min(minimise(DenseQuadratic(s), lam, w, tol=1e-5).objective for w in starts) + 1e-9
+    for _ in range(10):
+        s = covariance(rng, 7)
+        lam = rng.uniform(0.0, 0.5, r) * max(np.linalg.eigvalsh(s)[-1], 1e-3)
+        starts = [np.linalg.qr(rng.standard_normal((7, r)))[0] for _ in range(4)]
+        ends = [minimise(DenseQuadratic(s), lam, w, tol=1e-5) for w in starts]
+        best = min(ends, key=lambda end: end.objective)
+        for seconds in (0.0, 0.02):
+            assert penalised_bound(s, r, lam, near=best.w, seconds=seconds) <= best.objective + 1e-9
 
 
 def test_it_is_never_worse_than_dense_pca():
@@ -90,12 +104,73 @@ def test_single_features_are_proved_best_where_lam_is_large():
     assert penalised_bound(s, 2, lam) == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.15, 0.3])
-def test_one_component_of_a_cluster_is_known_to_a_few_per_cent(share):
+def cluster():
     rng = np.random.default_rng(4)
     rows = rng.standard_normal((300, 30))
     rows[:, :8] = 0.95 * rng.standard_normal((300, 1)) + 0.3 * rows[:, :8]
-    s = rows.T @ rows
+    return rows.T @ rows, rng
+
+
+@pytest.mark.parametrize("share", [0.05, 0.15, 0.3])
+def test_one_component_is_proved_to_be_the_best(share):
+    s, rng = cluster()
     lam = share * np.linalg.eigvalsh(s)[-1]
-    found = lowest(s, 1, lam, rng)
-    assert 0.0 <= found - penalised_bound(s, 1, lam, best=found) <= 0.03 * np.linalg.eigvalsh(s)[-1]
+    w = lowest(s, 1, lam, rng)
+    found = objective(s, w, lam)
+    assert 0.0 <= found - penalised_bound(s, 1, lam, near=w) <= 0.03 * np.linalg.eigvalsh(s)[-1]
+    assert 0.0 <= found - penalised_bound(s, 1, lam, near=w, seconds=20.0) <= 1e-6 * abs(found)
+
+
+@pytest.mark.parametrize("r", [2, 7])
+def test_time_makes_the_bound_of_several_components_closer(r):
+    rng = np.random.default_rng(7)
+    rows = rng.standard_normal((40, 20))
+    s = rows.T @ rows
+    lam = 0.2 * np.linalg.eigvalsh(s)[-1]
+    w = lowest(s, r, lam, rng)
+    found = objective(s, w, lam)
+    at_once, later = (found - penalised_bound(s, r, lam, near=w, seconds=seconds) for seconds in (0.0, 1.0))
+    assert 0.0 <= later < 0.9 * at_once
+
+
+def test_lines_are_the_least_of_all():
+    rng = np.random.default_rng(5)
+    for n in (1, 2, 3, 30):
+        for _ in range(20):
+            slopes = rng.integers(0, 6, n) / 2.0  # some are parallel
+            tops = rng.integers(0, 9, n) - slopes * rng.uniform(0.0, 3.0)
+            masses = np.concatenate([[0.0], rng.uniform(0.0, 10.0, 200)])
+            least = (tops + slopes * masses[:, None]).min(axis=1)
+            half = Lines(zip(slopes[: n // 2 + 1], tops[: n // 2 + 1], strict=True))
+            np.testing.assert_allclose(half.and_more(zip(slopes, tops, strict=True)).at(masses), least, atol=1e-12)
+
+
+def test_columns_in_groups_are_bounded_by_the_best_division():
+    rng = np.random.default_rng(8)
+    lines = {n: Lines([(1.0, float(top))]) for n, top in enumerate(rng.uniform(0.0, 3.0, 4), 1)}
+    masses = rng.uniform(0.0, 2.0, (20, 4))
+    cuts = [[0, *cut, 4] for n in range(4) for cut in itertools.combinations((1, 2, 3), n)]
+    sums = [sum(float(lines[b - a].at(0.0)) for a, b in itertools.pairwise(cut)) for cut in cuts]
+    bounds = Bounds(lines)
+    np.testing.assert_allclose(bounds.at(masses), masses.sum(axis=1) + min(sums))
+    for row in masses:
+        inside = [total for cut, total in zip(cuts, sums, strict=True) if 1 in cut and 3 in cut and 2 not in cut]
+        assert bounds.of(1, 3, row) == pytest.approx(row.sum() + min(inside))
+
+
+@pytest.mark.parametrize("lam", [[0.7], [0.5, 0.5], [0.2, 0.9], [0.9, 0.2], [0.4, 0.4, 0.7]])
+def test_no_norms_give_more_than_the_maximum_over_boxes(lam):
+    """Brute force over a net of norms; between its points the maximum grows by a little only."""
+    rng, lam, longest = np.random.default_rng(6), np.array(lam), 3.0
+    net = np.linspace(1.0, longest, 61)
+    norms = np.stack(np.meshgrid(*[net] * len(lam)), axis=-1).reshape(-1, len(lam))
+    for _ in range(10):
+        slopes = rng.uniform(0.0, 1.0, (len(lam), 4))
+        bounds = Bounds(
+            {n: Lines(zip([2.0, *own], [0.5 * n, *(n - 0.3 * own)], strict=True)) for n, own in enumerate(slopes, 1)}
+        )
+        best = float((bounds.at(norms**2 - 1.0) - norms @ lam).max())
+        found = module._by_boxes(bounds, lam, longest, -np.inf)
+        assert best <= found.value <= best + 0.1
+        assert bounds.at(found.norms**2 - 1.0) - found.norms @ lam == pytest.approx(found.value, abs=1e-5)
+        assert module._by_total(bounds, lam, longest, -np.inf).value >= best

@@ -1,36 +1,121 @@
-"""Lower bounds on the minimum of the l1 problem, min −tr(wᵀSw) + λ‖w‖₁ over St(d, r).
+"""A lower bound on the minimum of the l1 problem, min −tr(wᵀSw) + Σ λ_j ‖w_j‖₁ over St(d, r).
 
-Two bounds hold for every w, and the better of them is returned.
+Let t_j = ‖w_j‖₁, which lies in [1, √d]. The sizes of the entries off the diagonal of w_j w_jᵀ add up to t_j² − 1, the
+column's mass. So the bounds of :mod:`fedspca.linalg.cardinality.bounds` hold: for any symmetric U with a zero diagonal
+and |U| ≤ ρ, any n of the columns capture at most
 
-*Thresholds.* Let t_j = ‖w_j‖₁, which lies in [1, √d], and q = Σ t_j². For any ρ ≥ 0 let S_ρ be S with its off-diagonal
-entries soft-thresholded by ρ. Then tr(wᵀSw) ≤ (sum of the r largest eigenvalues of S_ρ) + ρ(q − r), because
-|Σ_{i≠k} U_ik x_i x_k| ≤ ρ(‖x‖₁² − 1) for a unit x and |U| ≤ ρ. The penalty is at least λ p(q), where p(q) is the
-smallest Σ t_j for that q. So the range of q is divided into short intervals, and each interval uses its best ρ. With
-ρ = 0 the bound on tr(wᵀSw) − λ‖w‖₁ is the variance of dense PCA minus λ r.
+    Σ_{i ≤ n} λ_i(S + U) + ρ Σ_j (t_j² − 1).
 
-*Rows*, for one column. At the optimum x let |x_i| = m be the largest entry. Row i of 2Sx − λ sign(x) = 2μx gives μ, and
-the objective is λ‖x‖₁/2 − μ ≥ λ/(2m) + λm/2 − S_ii − Σ_{k≠i} |x_k| (|S_ik|/m − λ/2), where |x_k| ≤ m and
-Σ_{k≠i} x_k² = 1 − m². So the range of m is divided into short intervals. If w has several columns, the bound holds for
-each of them.
+Many U give many such lines; the least of them bounds what n columns of given masses capture. If the columns are divided
+into groups, the sum of these bounds holds, too. No objective is then below
+
+    −max over t of (the least such sum − Σ_j λ_j t_j),
+
+a problem in r numbers, which is solved by dividing boxes. Where the maximum is attained, a better U is then computed
+for the masses of the groups there. This is repeated until the time is up or no U is better.
 """
 
-from itertools import pairwise
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedspca.linalg.cardinality.bounds import ROUNDING, Dual, clipped, line_search, tightened
 from fedspca.linalg.small import largest_eigenpairs
 
 Array = NDArray[np.float64]
+Line = tuple[float, float]  # slope and top
 
-_THRESHOLDS = 24  # number of values of rho; each costs an eigenproblem
-_LARGE = 300  # with more features than this, fewer values are used
-_CELLS = 2000  # intervals of q
-_PEAKS = 60  # intervals of the largest entry m
-_ROUNDING = 1e-12  # rounding error of the sums, relative to the trace and to the penalty
+_THRESHOLDS = 24  # values of rho that are tried first; each costs an eigenproblem
+_LARGE = 300  # with more features than this, fewer values are tried
+_BOXES = 20_000  # at most so many boxes are divided at once; with more columns than _SEVERAL there would be more
+_SEVERAL = 5
+_DIVISIONS = 40  # of the range of each norm: a double has hardly more digits
+_CELLS = 2000  # intervals of the mass of all columns, where there are many
+_DIGITS = 1e-7  # relative accuracy of the maximum
+_ENOUGH = 5.0  # times that accuracy: a gap that ends the work
+_WORTH = 1e-3  # share of the gap: a U that lowers the bound by less is the last
+_SETTLED = 1e-10  # relative: steps on U that gain less end
 
 
-def penalised_bound(S: Array, r: int, lam: ArrayLike, *, best: float | None = None) -> float:
+class Lines:
+    """An upper bound on a variance, concave in the mass: the least of many lines ``top + slope * mass``."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        """Keep the lines that are the least at some mass, the steepest first, with the mass where each begins to be."""
+        kept: list[tuple[float, float, float]] = []
+        for slope, top in sorted(lines, key=lambda line: (-line[0], line[1])):
+            begin = _crossing(kept, slope, top)
+            while kept and begin <= kept[-1][0]:
+                kept.pop()
+                begin = _crossing(kept, slope, top)
+            if begin < np.inf:
+                kept.append((begin, slope, top))
+        self._begins, self._slopes, self._tops = np.array(kept).T
+
+    def at(self, mass: ArrayLike) -> Array:
+        """The least of the lines at each mass."""
+        line = np.searchsorted(self._begins[1:], mass)
+        return np.asarray(self._tops[line] + self._slopes[line] * mass)
+
+    def and_more(self, lines: Iterable[Line]) -> "Lines":
+        """These lines and further ones."""
+        return Lines([*zip(self._slopes, self._tops, strict=True), *lines])
+
+
+def _crossing(kept: list[tuple[float, float, float]], slope: float, top: float) -> float:
+    """The mass from which a flatter line is below the last one that is kept; infinite for a parallel one."""
+    if not kept:
+        return 0.0
+    _, steeper, below = kept[-1]
+    return (top - below) / (steeper - slope) if steeper > slope else np.inf
+
+
+class Bounds:
+    """What the variance of orthonormal columns cannot exceed: lines for one column, two, and so on; or only for all."""
+
+    def __init__(self, lines: dict[int, Lines]) -> None:
+        self.lines = lines
+
+    def at(self, masses: Array) -> Array:
+        """An upper bound on the variance of columns with these masses (last axis)."""
+        return self._heads(masses)[-1]
+
+    def of(self, first: int, after: int, masses: Array) -> float:
+        """The same where the columns ``first`` to ``after`` (exclusive) are one group."""
+        apart = self._heads(masses[:first])[-1] + self._heads(masses[after:])[-1]
+        return float(apart + self.lines[after - first].at(masses[first:after].sum()))
+
+    def _heads(self, masses: Array) -> list[Array]:
+        """Bounds on the first 0, 1, … columns: the best last group of them, beside the bound on those before it."""
+        totals = np.cumsum(np.insert(masses, 0, 0.0, axis=-1), axis=-1)
+        heads = [np.zeros(masses.shape[:-1])]
+        for after in range(1, masses.shape[-1] + 1):
+            groups = (
+                heads[after - n] + lines.at(totals[..., after] - totals[..., after - n])
+                for n, lines in self.lines.items()
+                if n <= after
+            )
+            heads.append(reduce(np.minimum, groups, np.full(masses.shape[:-1], np.inf)))
+        return heads
+
+    def better(self, n: int, lines: Iterable[Line]) -> "Bounds":
+        """These bounds with further lines for n columns."""
+        return Bounds({**self.lines, n: self.lines[n].and_more(lines)})
+
+
+class Highest(NamedTuple):
+    """The maximum of variance less penalty under the bounds; norms where it is attained, None where loadings do."""
+
+    value: float
+    norms: Array | None
+
+
+def penalised_bound(S: Array, r: int, lam: ArrayLike, *, near: Array | None = None, seconds: float = 0.0) -> float:
     """A lower bound on ``-tr(w' S w) + sum_j lam_j ||w_j||_1`` over all w in St(d, r).
 
     Parameters
@@ -39,68 +124,142 @@ def penalised_bound(S: Array, r: int, lam: ArrayLike, *, best: float | None = No
         Symmetric and positive semidefinite.
     lam : float or array-like of shape (r,)
         Not negative.
-    best : float, optional
-        The objective at some feasible point. The lower it is, the fewer norms have to be considered.
+    near : ndarray of shape (d, r), optional
+        The best loadings known.
+    seconds : float
+        How long the bound may be improved, beyond a first one that costs a few eigenproblems.
     """
+    deadline = time.monotonic() + seconds
     weights = np.broadcast_to(np.asarray(lam, dtype=float), (r,))
-    least = float(weights.min())
-    # a column with a larger lam adds at least the difference, as every norm is at least one
-    extra = float((weights - least).sum())
-    heaviest = float(np.sort(S.diagonal())[::-1][:r].sum())
-    reached = heaviest - r * least if best is None else max(heaviest - r * least, extra - best)
-    above = _by_thresholds(S, r, least, reached)
-    if least > 0.0:
-        above = min(above, r * _by_rows(S, least))
-    slack = _ROUNDING * (abs(float(np.trace(S))) + float(weights.sum()) * np.sqrt(len(S)))
-    return float(extra - max(above, reached) - slack)
+    single = np.eye(len(S))[:, np.argsort(-S.diagonal())[:r]]  # single features are loadings, too
+    w = single if near is None else near
+    reached = max(_value(S, single, weights), _value(S, w, weights))
+    order = np.lexsort((-np.abs(w).sum(axis=0), weights))  # of columns with the same penalty the first is the longest
+    if weights.any():
+        apart = _each_alone(S, weights, 0.25 * seconds) if r > _SEVERAL else np.inf
+        above = min(apart, _improved(S, _first(S, r), weights[order], reached, w[:, order], deadline))
+    else:
+        above = float(largest_eigenpairs(S, r)[0].sum())  # dense PCA
+    slack = ROUNDING * (abs(float(np.trace(S))) + float(weights.sum()) * np.sqrt(len(S)))
+    return float(-max(above, reached) - slack)
 
 
-def _by_thresholds(S: Array, r: int, lam: float, reached: float) -> float:
-    """An upper bound on ``tr(w' S w) - lam ||w||_1``, given a value that some w reaches."""
-    thresholds, explained = _explained(S, r)
-    if lam == 0.0:
-        return float(explained[0])
-    # a w that is better than the value reached has at most this norm, and so has each of its columns
-    total = max(min((float(explained[0]) - reached) / lam, r * np.sqrt(len(S))), float(r))
-    longest = min(np.sqrt(len(S)), total - (r - 1))
-    edges = r + (r * (longest * longest - 1.0)) * np.linspace(0.0, 1.0, _CELLS + 1) ** 2
-    penalty = lam * _least_norms(edges[:-1], r, longest)
-    captured = (explained + thresholds * (edges[1:, None] - r)).min(axis=1)
-    possible = penalty <= lam * total * (1.0 + 1e-12)
-    return float((captured - penalty)[possible].max(initial=reached))
+def _value(S: Array, w: Array, lam: Array) -> float:
+    """Variance minus penalty."""
+    return float(np.vdot(w, S @ w) - lam @ np.abs(w).sum(axis=0))
 
 
-def _explained(S: Array, r: int) -> tuple[Array, Array]:
-    """Thresholds, 0 first, and for each the sum of the r largest eigenvalues of the thresholded S."""
-    off = S - np.diag(S.diagonal())
-    largest = float(np.abs(off).max(initial=0.0))
+def _each_alone(S: Array, lam: Array, seconds: float) -> float:
+    """An upper bound on variance minus penalty where every column may be the best single one."""
+    values, counts = np.unique(lam, return_counts=True)
+    least = [penalised_bound(S, 1, value, seconds=seconds / len(values)) for value in values]
+    return -float(counts @ np.array(least))
+
+
+def _first(S: Array, r: int) -> Bounds:
+    """Lines from S with its entries off the diagonal soft-thresholded, 0 the first threshold."""
+    largest = float(np.abs(S - np.diag(S.diagonal())).max(initial=0.0))
     count = _THRESHOLDS if len(S) <= _LARGE else _THRESHOLDS // 3
     thresholds = largest * np.linspace(0.0, 1.0, count) ** 1.5
-    sums = [float(largest_eigenpairs(S - np.minimum(np.maximum(off, -rho), rho), r)[0].sum()) for rho in thresholds]
-    return thresholds, np.array(sums)
+    tops = np.array([largest_eigenpairs(S + clipped(S, rho), r)[0] for rho in thresholds]).cumsum(axis=1)
+    sizes = range(1, r + 1) if r <= _SEVERAL else (r,)
+    return Bounds({n: Lines(zip(thresholds, tops[:, n - 1], strict=True)) for n in sizes})
 
 
-def _least_norms(q: Array, r: int, longest: float) -> Array:
-    """The least Σ t_j over 1 ≤ t_j ≤ longest with Σ t_j² = q. At the minimum, all t_j but one are 1 or longest."""
-    span = longest * longest - 1.0
-    if span <= 0.0:
-        return np.full(len(q), float(r))
-    full = np.minimum(np.floor((q - r) / span), r - 1.0)
-    between = np.clip(q - r - full * span, 0.0, span) + 1.0
-    return np.asarray(full * longest + np.sqrt(between) + (r - 1.0 - full))
+def _improved(S: Array, bounds: Bounds, lam: Array, reached: float, near: Array, deadline: float) -> float:
+    """The maximum, with better lines where it is attained, until the deadline."""
+    r, longest = len(lam), float(np.sqrt(len(S)))
+    latest: dict[int, Dual] = {}  # the last U for each number of columns
+    while True:
+        value, norms = _highest(bounds, lam, longest, reached)
+        if norms is None or value - reached <= _ENOUGH * _tolerance(reached, lam) or time.monotonic() > deadline:
+            return value
+        masses = norms * norms - 1.0
+        before = float(bounds.at(masses))
+        # a U that proves more than is needed for these norms serves for others near them
+        needed = reached + float(lam @ norms) - (value - reached)
+        for n, first in _groups(bounds, r):
+            if time.monotonic() > deadline or float(bounds.at(masses)) <= needed:
+                break
+            mass = float(masses[first : first + n].sum())
+            own = float(bounds.lines[n].at(mass))
+            until = own - max(bounds.of(first, first + n, masses) - needed, 0.0)
+            latest[n] = _better(S, n, mass, latest.get(n), near[:, first : first + n], until, deadline)
+            bounds = bounds.better(n, latest[n].tried)
+        if before - float(bounds.at(masses)) <= _WORTH * (value - reached):
+            return _highest(bounds, lam, longest, reached).value
 
 
-def _by_rows(S: Array, lam: float) -> float:
-    """An upper bound on ``x' S x - lam ||x||_1`` over unit x."""
-    d = len(S)
-    sizes = np.abs(S - np.diag(S.diagonal()))
-    edges = np.geomspace(1.0 / np.sqrt(d), 1.0, _PEAKS + 1)
-    above = np.full(d, -np.inf)
-    for low, high in pairwise(edges):
-        useful = np.maximum(sizes - 0.5 * lam * low, 0.0)
-        others = np.minimum(
-            useful.sum(axis=1),
-            np.sqrt(max(1.0 - low * low, 0.0)) / low * np.sqrt(np.einsum("ij,ij->i", useful, useful)),
-        )
-        above = np.maximum(above, S.diagonal() - 0.5 * lam / high - 0.5 * lam * low + others)
-    return float(above.max())
+def _groups(bounds: Bounds, r: int) -> Iterator[tuple[int, int]]:
+    """The groups of neighbouring columns, large ones first: their number, and the first of them."""
+    for n in sorted(bounds.lines, reverse=True):
+        for first in range(r - n + 1):
+            yield n, first
+
+
+def _better(S: Array, r: int, mass: float, last: Dual | None, near: Array, until: float, deadline: float) -> Dual:
+    """A better U for this mass, from the last one; it takes at most half of the time that is left."""
+    dual = line_search(S, r, mass) if last is None else replace(last, bound=last.for_mass(mass))
+    if dual.bound <= until:
+        return dual
+    now = time.monotonic()
+    return tightened(S, r, mass, dual, near @ near.T, until, now + 0.5 * (deadline - now), worth=_SETTLED)
+
+
+def _highest(bounds: Bounds, lam: Array, longest: float, reached: float) -> Highest:
+    """The maximum over the norms of the bound on the variance less the penalty, given a value that some w reaches."""
+    if len(lam) <= _SEVERAL:
+        return _by_boxes(bounds, lam, longest, reached)
+    return _by_total(bounds, lam, longest, reached)
+
+
+def _by_boxes(bounds: Bounds, lam: Array, longest: float, reached: float) -> Highest:
+    """Boxes of norms are divided until none can hold more than the best of their corners."""
+    r = len(lam)
+    low, high = np.ones((1, r)), np.full((1, r), longest)
+    alike = np.flatnonzero(np.diff(lam) == 0.0)  # columns with the same penalty: the first is the longest
+    best, norms = reached, None
+    for _ in range(_DIVISIONS * r):
+        variance = bounds.at(high * high - 1.0)
+        at_corner, above = variance - high @ lam, variance - low @ lam
+        if at_corner.max() > best:
+            best, norms = float(at_corner.max()), high[at_corner.argmax()]
+        left = above > best + _tolerance(best, lam)
+        low, high, above = low[left], high[left], above[left]
+        if not 0 < len(low) <= _BOXES:
+            break
+        low, high = _halved(low, high)
+        ordered = (high[:, alike] >= low[:, alike + 1]).all(axis=1)
+        low, high = low[ordered], high[ordered]
+    return Highest(max(best + _tolerance(best, lam), float(above.max(initial=-np.inf))), norms)
+
+
+def _halved(low: Array, high: Array) -> tuple[Array, Array]:
+    """Both halves of each box, divided where it is longest."""
+    box, side = np.arange(len(low)), (high - low).argmax(axis=1)
+    begin, end = low.copy(), high.copy()
+    begin[box, side] = end[box, side] = 0.5 * (low[box, side] + high[box, side])
+    return np.vstack([low, begin]), np.vstack([end, high])
+
+
+def _tolerance(value: float, lam: Array) -> float:
+    """How far the maximum may be overestimated. The value may be zero; the penalty is then as large as the variance."""
+    return _DIGITS * max(abs(value), 1e-2 * float(lam.sum()))
+
+
+def _by_total(bounds: Bounds, lam: Array, longest: float, reached: float) -> Highest:
+    """The same for many columns, of which only the mass of all together counts."""
+    r, least = len(lam), float(lam.min())
+    masses = r * (longest * longest - 1.0) * np.linspace(0.0, 1.0, _CELLS + 1) ** 2
+    norms = _shortest(masses[:-1], r, longest)
+    # every norm is at least one: where the penalties differ, the larger ones add at least the difference
+    values = bounds.lines[r].at(masses[1:]) - least * norms.sum(axis=1) - float((lam - least).sum())
+    value = float(values.max())
+    return Highest(value, norms[values.argmax()]) if value > reached else Highest(reached, None)
+
+
+def _shortest(masses: Array, r: int, longest: float) -> Array:
+    """The norms 1 ≤ t_j ≤ longest of the least sum with Σ (t_j² − 1) equal to each mass: all but one are extreme."""
+    span = max(longest * longest - 1.0, 1e-300)
+    left = masses[:, None] - span * np.arange(r)
+    return np.asarray(np.sqrt(1.0 + np.clip(left, 0.0, span)))

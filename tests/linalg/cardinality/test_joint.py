@@ -184,7 +184,7 @@ def test_a_penalised_bound_is_never_below_what_is_reached():
             np.eye(6)[:, [i, j]] for i, j in itertools.combinations(range(6), 2)
         ]
         reached = [float(np.vdot(w, s @ w) - lam @ np.abs(w).sum(axis=0)) for w in points]
-        assert -penalised_bound(s, 2, lam, best=-reached[0]) >= max(reached) - 1e-9 * abs(max(reached))
+        assert -penalised_bound(s, 2, lam, near=points[0]) >= max(reached) - 1e-9 * abs(max(reached))
 
 
 def test_refits_are_stationary_on_their_supports():

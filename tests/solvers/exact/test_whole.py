@@ -125,6 +125,25 @@ def test_pitprops_is_proved(k):
     assert model.stop_reason_ is StopReason.PROVED
 
 
+@pytest.mark.parametrize("lam", [0.3, 0.8])
+def test_pitprops_with_a_penalty_is_proved(lam):
+    s, _ = pitprops()
+    model = ExactSPCA(1, lam=lam, proof_seconds=10.0).fit_covariance(s)
+    assert model.stop_reason_ is StopReason.PROVED
+    assert model.optimality_gap_ == 0.0
+    assert model.upper_bound_ == -model.objective_
+    assert model.certificate_ <= model.tol
+    without = ExactSPCA(1, lam=lam, proof_seconds=0.0).fit_covariance(s)
+    assert without.bound_is_dense_
+    assert without.stop_reason_ is StopReason.CERTIFIED
+
+
+def test_time_brings_the_bound_on_several_penalised_components_closer():
+    s = np.corrcoef(load_wine().data.T)
+    gaps = [ExactSPCA(2, lam=0.8, proof_seconds=t).fit_covariance(s).optimality_gap_ for t in (1e-9, 0.01, 2.0)]
+    assert gaps[0] > gaps[1] > gaps[2] > 0.0
+
+
 VARIANTS = {
     "three sites": lambda x: (x, np.arange(len(x)) * 3 // len(x)),
     "ten sites": lambda x: (x, np.arange(len(x)) * 10 // len(x)),

@@ -95,7 +95,7 @@ def line_search(s: Array, r: int, mass: float, trials: int = ProofTuning.line_se
     tops: dict[float, float] = {}
 
     def at(rho: float) -> float:
-        tops[rho] = top_sum(s + _clipped(s, rho), r)
+        tops[rho] = top_sum(s + clipped(s, rho), r)
         return tops[rho] + rho * mass
 
     # a rho beyond the largest entry gains nothing: there only the diagonal is left
@@ -113,7 +113,7 @@ def line_search(s: Array, r: int, mass: float, trials: int = ProofTuning.line_se
             two = low + _GOLDEN * (high - low)
             at_two = at(two)
     rho = min(tops, key=lambda rho: tops[rho] + rho * mass)
-    return Dual(_clipped(s, rho), rho, (tops[rho] + rho * mass) * (1.0 + ROUNDING), tuple(tops.items()))
+    return Dual(clipped(s, rho), rho, (tops[rho] + rho * mass) * (1.0 + ROUNDING), tuple(tops.items()))
 
 
 def several_bound(s: Array, r: int, mass: float) -> float:
@@ -121,7 +121,7 @@ def several_bound(s: Array, r: int, mass: float) -> float:
     return line_search(s, r, mass).bound
 
 
-def _clipped(s: Array, rho: float) -> Array:
+def clipped(s: Array, rho: float) -> Array:
     """``-clip(S, -rho, rho)`` off the diagonal."""
     u = -np.clip(s, -rho, rho)
     np.fill_diagonal(u, 0.0)
@@ -129,7 +129,16 @@ def _clipped(s: Array, rho: float) -> Array:
 
 
 def tightened(
-    s: Array, r: int, mass: float, dual: Dual, near: Array, until: float, deadline: float, *, every: int = 5
+    s: Array,
+    r: int,
+    mass: float,
+    dual: Dual,
+    near: Array,
+    until: float,
+    deadline: float,
+    *,
+    every: int = 5,
+    worth: float = 1e-7,
 ) -> Dual:
     """Min over U of the bound, by the alternating direction method (ADMM) on the primal semidefinite problem.
 
@@ -156,10 +165,10 @@ def tightened(
             bound = (top + rho * mass) * (1.0 + ROUNDING)
             if bound < best.bound:
                 best = Dual(u, rho, bound, (*dual.tried, (rho, top)))
-            if best.bound <= until or max(primal, change) < 1e-7 or time.monotonic() > deadline:
+            if best.bound <= until or max(primal, change) < worth or time.monotonic() > deadline:
                 break
             if number % (20 * every) == 0:
-                if best.bound > last - 1e-7 * scale:
+                if best.bound > last - worth * scale:
                     break
                 last = best.bound
         if number % 10 == 0:  # keep the two residuals of similar size

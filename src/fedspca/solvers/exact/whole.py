@@ -16,7 +16,7 @@ from fedspca.linalg.cardinality.bounds import seconds_for, several_bound
 from fedspca.linalg.cardinality.fewest import fewest_nonzeros, no_more_than_alike
 from fedspca.linalg.cardinality.joint import finished, near_best
 from fedspca.linalg.cardinality.polish import Fit, captured, refit_orthogonal
-from fedspca.linalg.cardinality.proof import bound_loadings
+from fedspca.linalg.cardinality.proof import PROVED, bound_loadings
 from fedspca.linalg.cardinality.restarts import restarted
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.operators import Frame
@@ -289,7 +289,9 @@ def _penalised(
     stopped = StopReason.CERTIFIED if certificate <= problem.tol else StopReason.STALLED
     if time.monotonic() > deadline:
         stopped = StopReason.MAX_SECONDS
-    bound = None
+    bound, lam = None, problem.lam
     if 16 * seconds_for(len(s)) <= _left(seconds, deadline):
-        bound = -penalised_bound(s, len(problem.lam), problem.lam, best=found.objective)
+        bound = -penalised_bound(s, len(lam), lam, near=found.w, seconds=_left(seconds, deadline))
+        if bound + found.objective <= PROVED * abs(found.objective):
+            stopped = StopReason.PROVED
     return Solved(found.w, stopped, bound, seen.basis, float(seen.values.sum()), certificate)
