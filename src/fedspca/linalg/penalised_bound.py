@@ -32,10 +32,11 @@ Line = tuple[float, float]  # slope and top
 
 _THRESHOLDS = 24  # values of rho that are tried first; each costs an eigenproblem
 _LARGE = 300  # with more features than this, fewer values are tried
-_BOXES = 20_000  # at most so many boxes are divided at once; with more columns than _SEVERAL there would be more
-_SEVERAL = 5
-_DIVISIONS = 40  # of the range of each norm: a double has hardly more digits
+_SEVERAL = 5  # with more columns there would be too many boxes
+_BATCH = 500  # boxes that are divided at once
+_ROUNDS = 100  # batches at most: then the bound is that of the boxes that are left
 _CELLS = 2000  # intervals of the mass of all columns, where there are many
+_ROUGH = 0.01  # share of the gap: the maximum is not found more accurately
 _DIGITS = 1e-7  # relative accuracy of the maximum
 _ENOUGH = 5.0  # times that accuracy: a gap that ends the work
 _WORTH = 1e-3  # share of the gap: a U that lowers the bound by less is the last
@@ -214,24 +215,27 @@ def _highest(bounds: Bounds, lam: Array, longest: float, reached: float) -> High
 
 
 def _by_boxes(bounds: Bounds, lam: Array, longest: float, reached: float) -> Highest:
-    """Boxes of norms are divided until none can hold more than the best of their corners."""
+    """The boxes of the highest bounds are divided, until none can hold more than the best of all corners."""
     r = len(lam)
-    low, high = np.ones((1, r)), np.full((1, r), longest)
-    alike = np.flatnonzero(np.diff(lam) == 0.0)  # columns with the same penalty: the first is the longest
+    low, high, above = np.ones((1, r)), np.full((1, r), longest), np.array([np.inf])
+    alike = np.flatnonzero(np.diff(lam) == 0.0)  # the next column has the same penalty: it is not the longer one
     best, norms = reached, None
-    for _ in range(_DIVISIONS * r):
-        variance = bounds.at(high * high - 1.0)
-        at_corner, above = variance - high @ lam, variance - low @ lam
-        if at_corner.max() > best:
-            best, norms = float(at_corner.max()), high[at_corner.argmax()]
-        left = above > best + _tolerance(best, lam)
+    for _ in range(_ROUNDS):
+        order = np.argpartition(-above, _BATCH) if len(above) > _BATCH else np.arange(len(above))
+        low, high, kept = low[order], high[order], above[order[_BATCH:]]
+        begin, end = _in_order(*_halved(low[:_BATCH], high[:_BATCH]), alike)
+        variance = bounds.at(end * end - 1.0)
+        at_corner = variance - end @ lam
+        if at_corner.max(initial=-np.inf) > best:
+            best, norms = float(at_corner.max()), end[at_corner.argmax()]
+        low, high = np.vstack([low[_BATCH:], begin]), np.vstack([high[_BATCH:], end])
+        above = np.append(kept, variance - begin @ lam)
+        enough = best + max(_tolerance(best, lam), _ROUGH * (best - reached))
+        left = above > enough
         low, high, above = low[left], high[left], above[left]
-        if not 0 < len(low) <= _BOXES:
+        if not len(above):
             break
-        low, high = _halved(low, high)
-        ordered = (high[:, alike] >= low[:, alike + 1]).all(axis=1)
-        low, high = low[ordered], high[ordered]
-    return Highest(max(best + _tolerance(best, lam), float(above.max(initial=-np.inf))), norms)
+    return Highest(max(enough, float(above.max(initial=-np.inf))), norms)
 
 
 def _halved(low: Array, high: Array) -> tuple[Array, Array]:
@@ -240,6 +244,16 @@ def _halved(low: Array, high: Array) -> tuple[Array, Array]:
     begin, end = low.copy(), high.copy()
     begin[box, side] = end[box, side] = 0.5 * (low[box, side] + high[box, side])
     return np.vstack([low, begin]), np.vstack([end, high])
+
+
+def _in_order(low: Array, high: Array, alike: NDArray[np.intp]) -> tuple[Array, Array]:
+    """What is left of each box if no column is longer than the one before it; ``alike`` are those that have a next."""
+    for at in alike:
+        high[:, at + 1] = np.minimum(high[:, at + 1], high[:, at])
+    for at in alike[::-1]:
+        low[:, at] = np.maximum(low[:, at], low[:, at + 1])
+    left = (low <= high).all(axis=1)
+    return low[left], high[left]
 
 
 def _tolerance(value: float, lam: Array) -> float:

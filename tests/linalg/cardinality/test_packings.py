@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedspca.linalg.cardinality import chains, packings
 from fedspca.linalg.cardinality.beside import Beside
 from fedspca.linalg.cardinality.chains import sets_above
 from fedspca.linalg.cardinality.packings import columns_bound, disjoint_pairs, orthogonal_pairs, shared_bound
@@ -72,3 +73,14 @@ def test_columns_that_share_a_feature_stay_below_their_bound(seed):
             w[[5, 6, 7], r - 1] = rng.standard_normal(3) if r == 3 else 0.0
             basis = np.linalg.qr(w[rng.permutation(9)])[0]
             assert float(np.vdot(basis, s @ basis)) <= bound * (1 + 1e-9)
+
+
+def test_where_a_list_would_be_too_long_levels_in_between_are_tried(monkeypatch):
+    s = covariance(4, 12)
+    most = max(float(np.linalg.eigvalsh(s[np.ix_(m, m)])[-2:].sum()) for m in itertools.combinations(range(12), 5))
+    bounds = []
+    for halvings in (0, 3):
+        monkeypatch.setattr(packings, "_HALVINGS", halvings)
+        monkeypatch.setattr(chains, "_LARGEST", 300)
+        bounds.append(shared_bound(s, 3, 2, 0.9 * most, 0.0, chains.none_listed(3, 0.0), np.inf))
+    assert most <= bounds[1] < 0.99 * bounds[0]

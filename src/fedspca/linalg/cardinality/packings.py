@@ -30,6 +30,7 @@ _LONGEST = 2000  # supports on a list; all pairs of them are compared
 _PAIR = 4e-6  # seconds that the eigenvalues of a pair take
 _CLOSE = 0.02  # relative: a threshold this close to the one that is needed is taken to be it
 _LADDER = (0.16, 0.08, 0.04, 0.02, 0.01, 0.005, 1e-9)  # how much better than the loadings known, from easy to hard
+_HALVINGS = 3  # of the step from the last level that was listed to one that takes too long
 
 
 def columns_bound(
@@ -128,14 +129,23 @@ def _group(s: Array, q: int, m: int, known: float, needed: float, deadline: floa
     m = min(m, len(s))
     heaviest = float(np.sort(s.diagonal())[-m:].sum())
     group = none_listed(m, min(heaviest, float(np.linalg.eigvalsh(s)[-q:].sum())) * (1.0 + ROUNDING))
+    too_low = needed  # a level whose sets take too long to list
     for more in _LADDER:
         level = needed + more * known
         if level >= group.rest:
             continue
         longer = sets_above(s, q, m, level, deadline)
         if longer is None:
+            too_low = level
             break
         group = longer
+    for _ in range(_HALVINGS if too_low > needed else 0):
+        level = 0.5 * (group.rest + too_low)
+        longer = sets_above(s, q, m, level, deadline)
+        if longer is None:
+            too_low = level
+        else:
+            group = longer
     return group
 
 
