@@ -36,6 +36,9 @@ def test_all_obstacles_are_shown_at_once(tmp_path):
         ("--missing", "em", "--adjust", "f1"),
         ("--folds", "4", "--adjust", "f1"),
         ("--folds", "20"),
+        ("--nonzero", "2", "--sample", "10"),
+        ("--nonzero", "2", "--sample", "2", "--folds", "4"),
+        ("--nonzero", "2", "--sample", "2", "--adjust", "f1"),
     ],
 )
 def test_check_refuses_what_fit_refuses(options, tmp_path):
