@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedspca.data.advice import advice
 from fedspca.data.cells import told_of_cells
 from fedspca.data.columns import Feature, choose, listed, shown
-from fedspca.data.formats import how_read, open_table
+from fedspca.data.formats import how_read, is_workbook, open_table
 from fedspca.data.prepare import SiteRows, read_sites
 from fedspca.data.schema import Schema, agree
 from fedspca.data.store import MemorySink
@@ -101,6 +101,8 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
             "--query asks a database, and files are given: all of their rows would be taken. Leave it out, or name the "
             "file in the query, as in duckdb:// --query \"SELECT * FROM 'rows.csv' WHERE year = 2024\"."
         )
+    if settings.sheet is not None and not any(map(is_workbook, settings.files)):
+        raise InvalidData("--sheet names a sheet of a workbook, and no file given is a workbook. Leave it out.")
     if idle := set(settings.levels) - set(settings.covariates):
         raise InvalidData(f"--levels has {listed(sorted(idle))}, which --adjust and --protect do not name.")
     tables = {
