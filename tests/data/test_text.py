@@ -125,7 +125,10 @@ def test_a_table_that_cannot_be_made_out_says_what_to_do(tmp_path, text, advice)
         open_table(tmp_path / "a.txt")
 
 
-@pytest.mark.parametrize("options", [{"separator": ";;"}, {"decimal": ""}, {"separator": '"'}])
+@pytest.mark.parametrize(
+    "options",
+    [{"separator": ";;"}, {"decimal": ""}, {"separator": '"'}, {"separator": "x"}, {"decimal": "x"}, {"decimal": ";"}],
+)
 def test_signs_are_single(tmp_path, options):
     (tmp_path / "a.csv").write_text("a;b\n1;2\n")
     with pytest.raises(InvalidData, match=f"--{next(iter(options))} is one sign"):
