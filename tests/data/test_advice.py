@@ -125,11 +125,16 @@ def test_a_site_that_is_too_small_is_left_out_on_request(tmp_path):
         ("x", np.linspace(0, 1, 50), None),
         ("width", [3, 4, 5, 3, 9], None),
         ("paid", [0, 1, 1, 0], None),
+        ("leucocytes", np.rint(np.random.default_rng(0).lognormal(size=60) * 1e4) * 1e8, None),
+        ("x", np.random.default_rng(0).lognormal(size=60) * 1e18, None),  # a double of this size is whole
+        ("x", np.sort(np.random.default_rng(0).lognormal(size=60) * 1e18), None),
+        ("patient_id", np.random.default_rng(0).lognormal(size=60) * 1e18, "identifier"),
+        ("x", np.random.default_rng(0).permutation(5000)[:60] - 2500, None),  # identifiers have no sign
     ],
 )
 def test_what_is_odd_about_a_column(name, values, odd):
     said = oddity(name, np.asarray(values, dtype=float))
-    assert said is None if odd is None else odd in said
+    assert said is None if odd is None else odd in said.one
 
 
 def test_codes_inside_the_range_are_values():
@@ -160,6 +165,23 @@ def test_a_column_is_asked_about_once_and_the_sites_are_named_if_only_some_have_
     assert "(at" not in both
     (one,) = advice(["f"], [("a", good), ("b", codes)])
     assert one.endswith("(at 'b')")
+
+
+def test_many_columns_about_which_the_same_is_asked_share_a_sentence():
+    rng = np.random.default_rng(0)
+    names = [f"f{j}" for j in range(12)]
+    good, ids = rng.standard_normal((60, 12)), np.stack([rng.permutation(5000)[:60] for _ in names], axis=1)
+    (one,) = advice(names, [("a", ids.astype(float))])
+    assert one == (
+        "Each of 'f0', 'f1', 'f2', 'f3', 'f4' and 7 more holds whole numbers, no two alike: is it an identifier? If "
+        "so, leave it out with --exclude"
+    )
+    codes = np.where(rng.random((60, 12)) < 0.1, -99.0, good)  # not as often in each column
+    (one,) = advice(names, [("a", good), ("b", codes)])
+    assert one.startswith("Each of 'f0', 'f1', 'f2', 'f3', 'f4' and 7 more has the value -99, far from all others")
+    assert one.endswith("(at 'b')")
+    few = advice(names[:3], [("a", ids[:, :3].astype(float))])
+    assert [each.split(" ")[0] for each in few] == ["'f0'", "'f1'", "'f2'"]
 
 
 @pytest.mark.parametrize(
