@@ -149,7 +149,10 @@ class TextTable(BatchTable):
             raise InvalidData(f"{path}: it has more than {MOST_COLUMNS} columns. Are rows and columns swapped?")
         self._longest_row = 16 * len(header)  # a row must fit into a block
         with nothing_kept(), self._explained(()), self._open(self._beginning(), None) as reader:
-            schema = reader.schema
+            schema = _without_line_ends(reader.schema)
+        if len(schema) < len(reader.schema):
+            ends = "a separator at the end of each line makes a column without a name and without values"
+            self.told += (f"{path.name}: {ends}, which is left out",)
         self._types = {f.name: _reading_type(f.type) for f in schema}
         super().__init__(str(path), schema, self._stream)
 
@@ -234,6 +237,14 @@ class TextTable(BatchTable):
                 "exclude the column."
             )
         return f"it cannot be read as a text table. ({message.strip().splitlines()[0].rstrip('.')}.)"
+
+
+def _without_line_ends(schema: Any) -> Any:
+    """Return a schema without the last columns that have no name and no value: they are separators at lines' ends."""
+    columns = list(schema)
+    while columns and not columns[-1].name.strip() and pa.types.is_null(columns[-1].type):
+        columns.pop()
+    return pa.schema(columns)
 
 
 def _reading_type(found: Any) -> Any:
