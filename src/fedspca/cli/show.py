@@ -50,7 +50,8 @@ def summary(model: "SparsePCAModel") -> dict[str, Any]:
     from fedspca.model.estimator import BOUNDS
 
     return {
-        "rows": model.n_samples if model.rows_counted else None,
+        "rows": model.n_samples if model.rows_counted and not model.weighted else None,
+        **({"sum_of_weights": model.n_samples} if model.weighted else {}),
         **({} if model.rows_seen else {"of_covariance": True}),
         "sites": model.n_sites,
         "features": len(model.feature_names),
