@@ -83,7 +83,7 @@ def by_size(weights: "Array") -> list[int]:
 def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] = ()) -> None:
     """Print each component as a table of its features, the largest weight first; cautions told before are left out."""
     from fedspca.model.words import certainty_in_words
-    from fedspca.reading import count
+    from fedspca.site.errors import count
 
     out = console()
     out.print(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedspca.data.columns import is_number, listed, shown
 from fedspca.linalg.packed import PackedRows
 from fedspca.linalg.row_blocks import Rows, forget_mapped
+from fedspca.site.errors import count
 
 Array = NDArray[np.float64]
 
@@ -97,7 +98,7 @@ def oddity(name: str, values: Array) -> Oddity | None:
     if (code := missing_code(finite)) is not None:
         n = int(np.sum(finite == code))
         told = "far from all others: does it mean missing? Leave such cells empty"
-        return Oddity(f"has the value {code:g} {n} time(s), {told}", f"has the value {code:g}, {told}")
+        return Oddity(f"has the value {code:g} {count(n, 'time')}, {told}", f"has the value {code:g}, {told}")
     return None
 
 
@@ -167,13 +168,16 @@ def told_of_copies(hashes: Mapping[str, Sequence[bytes]]) -> Iterator[str]:
     for site, mine in hashes.items():
         different = set(mine)
         if twice := len(mine) - len(different):
-            yield f"{twice} row(s) of site {shown(site)} are there twice, value by value: were they appended again?"
+            are, were_they = ("is", "was it") if twice == 1 else ("are", "were they")
+            rows = f"{count(twice, 'row')} of site {shown(site)}"
+            yield f"{rows} {are} there twice, value by value: {were_they} appended again?"
         shared = Counter(first[each] for each in different if each in first)
-        for other, count in shared.items():
-            if 2 * count >= min(len(different), len(set(hashes[other]))):  # a few rows of two or three values are alike
+        for other, same in shared.items():
+            if 2 * same >= min(len(different), len(set(hashes[other]))):  # a few rows of two or three values are alike
+                are = "is" if same == 1 else "are"
                 yield (
-                    f"{count} row(s) of site {shown(site)} are also at site {shown(other)}, value by value: is one "
-                    "table a copy of the other?"
+                    f"{count(same, 'row')} of site {shown(site)} {are} also at site {shown(other)}, value by value: is "
+                    "one table a copy of the other?"
                 )
         first |= {each: site for each in different if each not in first}
 

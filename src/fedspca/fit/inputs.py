@@ -23,7 +23,7 @@ from fedspca.linalg.packed import PackedRows
 from fedspca.linalg.profile import Profile
 from fedspca.linalg.row_blocks import Rows
 from fedspca.site import Policy, Site
-from fedspca.site.errors import InvalidData
+from fedspca.site.errors import InvalidData, count
 from fedspca.site.preparation import Design, Preparation, is_missing, level_text
 
 SHOWN_ALONE = frozenset({"captured_variance", "deviations", "harmonised", "moments", "residuals", "weighted_moments"})
@@ -234,7 +234,7 @@ def _large_enough(sites: list[SiteRows], settings: FitSettings) -> tuple[list[Si
         return sites, []
     if len(small) == len(sites):
         raise InvalidData(f"Every site holds fewer rows than the {settings.min_rows} of --min-rows; none is left.")
-    named = listed([f"{shown(site.site)} ({site.rows.shape[0]} rows)" for site in small], most=20, quote=False)
+    named = listed([f"{shown(site.site)} ({count(site.rows.shape[0], 'row')})" for site in small], most=20, quote=False)
     kept = [site for site in sites if site.rows.shape[0] >= settings.min_rows]
     return kept, [f"left out, with fewer than {settings.min_rows} rows: {named}"]
 
