@@ -41,7 +41,6 @@ ELSEWHERE = {
     "federation/base.py": ("contracts/federation.py", "every federation inherits the contract"),
     "federation/channel.py": ("federation/test_conversation.py", "a protocol, and a dictionary behind it"),
     "federation/released.py": ("federation/test_private.py", "what is released is compared with the rows there"),
-    "fit/grid.py": ("cli/test_path.py", "the grid of the command"),
     "fit/settings.py": ("fit/test_settings_file.py", "declarations, read from a file there"),
     "flower/control.py": ("flower/test_executor.py", "a real SuperLink is told what to do in drills/flower"),
     "flower/task.py": ("study/test_conductor.py", "a real SuperLink hands out runs in drills/study"),

@@ -8,9 +8,9 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 
 from fedspca import FASPCA, ExactSPCA, SparsePCAModel, StopReason
-from fedspca.reading import count
 from fedspca.report import report_html
 from fedspca.report.words import summary
+from fedspca.site.errors import count
 
 WDBC = load_breast_cancer().data
 Z = (WDBC - WDBC.mean(axis=0)) / WDBC.std(axis=0, ddof=1)

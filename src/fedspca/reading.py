@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.metrics import captured_variances
+from fedspca.site.errors import count
 from fedspca.solvers.stopping import StopReason
 
 Array = NDArray[np.float64]
@@ -263,11 +264,6 @@ def _penalised_in_words(bound: float, objective: float, penalty: float) -> str:
         "It is proved that no loadings have a penalised objective (variance less penalty) that is better by more than "
         f"{_percent(share)} of the variance that these capture."
     )
-
-
-def count(number: float, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _pairs_above(values: Array, least: float) -> list[tuple[int, int, float]]:

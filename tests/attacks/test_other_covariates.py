@@ -46,7 +46,7 @@ def test_coefficients_are_chosen_once(agreement):
 
 
 def test_covariates_are_those_of_the_agreement(agreement):
-    assert "brings 3 column(s)" in objection(agreement, asked("covariate_sums", covariates=np.zeros(3)), {})
+    assert "brings 3 columns of" in objection(agreement, asked("covariate_sums", covariates=np.zeros(3)), {})
     assert "has 2" in objection(agreement, asked("gram", **frame(**adjustment(p=1))), {})
     assert objection(agreement, asked("covariate_sums", covariates=np.zeros(2)), {}) is None
 

@@ -74,7 +74,7 @@ def test_few_rows_more_are_not_approved_unknowingly(answered):
         file.write_text(before + "1,2,3,4\n")
         code, said = approve(site, again)
         assert code != 0
-        assert "about 1 row(s)" in said
+        assert "about 1 row of this site" in said
         file.write_text(before.replace(before.splitlines()[1], "1,2,3,4"))
         assert "were changed" in told_together(again, site.store, site.open_site())[0]
         file.write_text(before + "1,2,3,4\n" * 10)

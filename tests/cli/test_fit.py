@@ -59,6 +59,7 @@ def test_the_paper_is_reached_from_the_command_line_and_from_a_file(study):
     (study / "fit.toml").write_text('[data]\nfiles = ["north.csv"]\n[fit]\nnonzero = [3, 2]\npath = false\n')
     assert fedspca("fit", "fit.toml", "-o", "four").code == 0
     assert SparsePCAModel.load(study / "four").nonzeros == [3, 2]
+    assert "fit.toml: a settings file stands alone" in fedspca("fit", "fit.toml", "north.csv", "-o", "n").err
     settings = '[data]\nfiles = ["north.csv"]\n[fit]\nsolver = "faspca"\nlam = 1.0\nblock_sizes = [1, 1.5]\n'
     (study / "fit.toml").write_text(settings)
     assert "block_sizes must be a list of whole numbers" in fedspca("fit", "fit.toml", "-o", "n").err

@@ -7,7 +7,7 @@ import pandas as pd
 from fedspca.model import SparsePCAModel
 from helpers.commands import fedspca
 from helpers.small_study import FIT
-from helpers.study_files import NAMES, make_rows
+from helpers.study_files import NAMES, frame, make_rows
 
 
 def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(study):
@@ -40,3 +40,15 @@ def test_a_fit_with_folds_shows_how_sure_each_weight_is(study):
     assert "by chance alone" in shown
     ran = fedspca(*FIT, "--folds", "1", "-o", "n")
     assert (ran.code, "even number of at least 4" in ran.err) == (2, True)
+
+
+def test_the_sum_of_weights_is_not_called_rows(study):
+    frame(make_rows(60)).assign(w=1.5).to_csv("weighted.csv", index=False)
+    made = json.loads(fedspca("fit", "weighted.csv", "--weight", "w", "--no-path", "-o", "m", "--json").out)
+    shown = json.loads(fedspca("show", "m", "--json").out)
+    for told in (made, shown):
+        assert (told["rows"], told["sum_of_weights"]) == (None, 90.0)
+    fedspca(*FIT, "-o", "n")
+    plain = json.loads(fedspca("show", "n", "--json").out)
+    assert plain["rows"] == SparsePCAModel.load("n").n_samples
+    assert "sum_of_weights" not in plain

@@ -60,7 +60,7 @@ FILES = {
     "rows twice": (
         lambda f, p: pd.concat([f, f[:10]]).to_csv(p, index=False),
         (),
-        "10 row.s. of site .* are there twice",
+        "10 rows of site .* are there twice",
     ),
 }
 
@@ -125,11 +125,16 @@ def test_a_site_that_is_too_small_is_left_out_on_request(tmp_path):
         ("x", np.linspace(0, 1, 50), None),
         ("width", [3, 4, 5, 3, 9], None),
         ("paid", [0, 1, 1, 0], None),
+        ("leucocytes", np.rint(np.random.default_rng(0).lognormal(size=60) * 1e4) * 1e8, None),
+        ("x", np.random.default_rng(0).lognormal(size=60) * 1e18, None),  # a double of this size is whole
+        ("x", np.sort(np.random.default_rng(0).lognormal(size=60) * 1e18), None),
+        ("patient_id", np.random.default_rng(0).lognormal(size=60) * 1e18, "identifier"),
+        ("x", np.random.default_rng(0).permutation(5000)[:60] - 2500, None),  # identifiers have no sign
     ],
 )
 def test_what_is_odd_about_a_column(name, values, odd):
     said = oddity(name, np.asarray(values, dtype=float))
-    assert said is None if odd is None else odd in said
+    assert said is None if odd is None else odd in said.one
 
 
 def test_codes_inside_the_range_are_values():
@@ -147,9 +152,9 @@ def test_a_table_that_is_given_twice_is_asked_about():
     rows, others = np.random.default_rng(0).standard_normal((2, 40, 3))
     names = ["f", "g", "h"]
     (told,) = advice(names, [("a", rows), ("b", others), ("again", rows[::-1])])
-    assert told.startswith("40 row(s) of site 'again' are also at site 'a', value by value")
+    assert told.startswith("40 rows of site 'again' are also at site 'a', value by value")
     (told,) = advice(names, [("a", np.concatenate([rows, others])), ("part", others[:9])])
-    assert told.startswith("9 row(s) of site 'part' are also at site 'a'")
+    assert told.startswith("9 rows of site 'part' are also at site 'a'")
     assert advice(names, [("a", rows), ("b", np.concatenate([others, rows[:3]]))]) == []
 
 
@@ -160,6 +165,23 @@ def test_a_column_is_asked_about_once_and_the_sites_are_named_if_only_some_have_
     assert "(at" not in both
     (one,) = advice(["f"], [("a", good), ("b", codes)])
     assert one.endswith("(at 'b')")
+
+
+def test_many_columns_about_which_the_same_is_asked_share_a_sentence():
+    rng = np.random.default_rng(0)
+    names = [f"f{j}" for j in range(12)]
+    good, ids = rng.standard_normal((60, 12)), np.stack([rng.permutation(5000)[:60] for _ in names], axis=1)
+    (one,) = advice(names, [("a", ids.astype(float))])
+    assert one == (
+        "Each of 'f0', 'f1', 'f2', 'f3', 'f4' and 7 more holds whole numbers, no two alike: is it an identifier? If "
+        "so, leave it out with --exclude"
+    )
+    codes = np.where(rng.random((60, 12)) < 0.1, -99.0, good)  # not as often in each column
+    (one,) = advice(names, [("a", good), ("b", codes)])
+    assert one.startswith("Each of 'f0', 'f1', 'f2', 'f3', 'f4' and 7 more has the value -99, far from all others")
+    assert one.endswith("(at 'b')")
+    few = advice(names[:3], [("a", ids[:, :3].astype(float))])
+    assert [each.split(" ")[0] for each in few] == ["'f0'", "'f1'", "'f2'"]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +219,7 @@ def test_looking_for_repeated_rows_does_not_copy_them():
     rows[7] = rows[19_999]
     tracemalloc.start()
     (told,) = told_of_copies({"a": row_hashes(rows)})
-    assert told.startswith("1 row(s)")
+    assert told.startswith("1 row of site 'a' is there twice, value by value: was it")
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     assert peak < 5.0  # the rows take 9.6 MB

@@ -67,6 +67,21 @@ def test_decimal_commas_are_numbers(tmp_path):
         sites_from(path, options=TextOptions(decimal="."))
 
 
+@pytest.mark.parametrize(("given", "value", "sign"), [(",", "1.5", "point"), (".", "1,5", "comma")])
+def test_a_decimal_sign_that_no_value_has_is_named_once(tmp_path, given, value, sign):
+    path = tmp_path / "a.csv"
+    path.write_text(f"a;b\n{value};2\n{value};3\n".replace("2", value))
+    with pytest.raises(InvalidData) as caught:
+        sites_from(path, options=TextOptions(decimal=given))
+    assert f"'a', 'b' cannot be read as numbers: --decimal is {given!r}, and values such as {value!r} have" in str(
+        caught.value
+    )
+    assert str(caught.value).count(f"a decimal {sign}") == 1
+    path.write_text("a;day;sex\n1,5;31.12;M\n2,5;1.12;F\n")  # a sign that some values have is not doubted
+    with pytest.raises(InvalidData, match=r"these columns do not hold numbers: 'day' \(text\), 'sex' \(text\)"):
+        sites_from(path, options=TextOptions(decimal=","))
+
+
 def test_a_wrong_cell_far_down_is_named_as_well(tmp_path, monkeypatch):
     monkeypatch.setattr("fedspca.data.text.BLOCK_BYTES", 1 << 10)
     path = tmp_path / "a.csv"

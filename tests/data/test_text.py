@@ -49,6 +49,19 @@ def test_letters_and_decimal_commas_are_found_and_said(tmp_path, encoding, told)
     assert how_read(path, TextOptions(encoding=encoding, separator=";", decimal=",")) == ()
 
 
+@pytest.mark.parametrize("ending", [";", ";;"])
+def test_separators_at_the_ends_of_lines_make_no_feature(tmp_path, ending):
+    path = tmp_path / "a.csv"
+    path.write_text("".join(f"{line}{ending}\n" for line in ("a;b", "1;2", "3;4")))
+    (site,) = read(path)
+    np.testing.assert_array_equal(site.rows, [[1, 2], [3, 4]])
+    assert "a separator at the end of each line makes a column without a name" in how_read(path)[-1]
+    path.write_text("a;b;\n1;2;5\n3;4;6\n")  # values without a name are a column
+    assert len(open_table(path).columns) == 3
+    path.write_text("a;b;c\n1;2;\n3;4;\n")  # and a name without values is one as well
+    assert len(open_table(path).columns) == 3
+
+
 def test_commas_between_values_are_no_decimal_signs(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,b\n1,5\n2,6\n")
@@ -125,7 +138,10 @@ def test_a_table_that_cannot_be_made_out_says_what_to_do(tmp_path, text, advice)
         open_table(tmp_path / "a.txt")
 
 
-@pytest.mark.parametrize("options", [{"separator": ";;"}, {"decimal": ""}, {"separator": '"'}])
+@pytest.mark.parametrize(
+    "options",
+    [{"separator": ";;"}, {"decimal": ""}, {"separator": '"'}, {"separator": "x"}, {"decimal": "x"}, {"decimal": ";"}],
+)
 def test_signs_are_single(tmp_path, options):
     (tmp_path / "a.csv").write_text("a;b\n1;2\n")
     with pytest.raises(InvalidData, match=f"--{next(iter(options))} is one sign"):

@@ -183,3 +183,14 @@ def test_the_number_of_rows_is_checked_and_is_of_a_covariance_only(tmp_path):
 def test_a_folder_in_the_place_of_a_covariance(tmp_path):
     with pytest.raises(ValueError, match=r"it is a directory\. Name the file in it with the matrix\."):
         read(tmp_path)
+
+
+def test_a_variance_of_zero_is_told_of_the_covariance_and_not_of_rows(tmp_path):
+    flat = TABLE.copy()
+    flat.iloc[2, :] = flat.iloc[:, 2] = 0.0
+    flat.to_csv(tmp_path / "S.csv")
+    ran = fedspca("fit", "--covariance", tmp_path / "S.csv", "--nonzero", "2", "-o", tmp_path / "m")
+    assert "1 feature has a variance of zero in the covariance and gets a weight of zero: " in ran.err
+    (0.0 * flat).to_csv(tmp_path / "S.csv")
+    ran = fedspca("fit", "--covariance", tmp_path / "S.csv", "--nonzero", "2", "-o", tmp_path / "n")
+    assert (ran.code, "site" in ran.err) == (2, False), ran.err

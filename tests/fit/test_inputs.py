@@ -43,6 +43,7 @@ def test_a_rename_that_renames_nothing_is_said(tmp_path):
     ("given", "told"),
     [
         ({"query": "SELECT f0 FROM rows"}, "--query asks a database, and files are given"),
+        ({"sheet": "A"}, "--sheet names a sheet of a workbook, and no file given is a workbook"),
         ({"levels": {"Sex": ("F", "M")}, "adjust": ("sex",)}, "--levels has 'Sex', which --adjust and --protect do"),
     ],
 )

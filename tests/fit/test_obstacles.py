@@ -36,6 +36,9 @@ def test_all_obstacles_are_shown_at_once(tmp_path):
         ("--missing", "em", "--adjust", "f1"),
         ("--folds", "4", "--adjust", "f1"),
         ("--folds", "20"),
+        ("--nonzero", "2", "--sample", "10"),
+        ("--nonzero", "2", "--sample", "2", "--folds", "4"),
+        ("--nonzero", "2", "--sample", "2", "--adjust", "f1"),
     ],
 )
 def test_check_refuses_what_fit_refuses(options, tmp_path):
@@ -89,7 +92,10 @@ def test_check_says_what_fit_warns_of(tmp_path):
     for seed, name in enumerate(("a.csv", "b.csv")):
         frame(make_rows(30, seed=seed)).assign(f5=3.0).to_csv(tmp_path / name, index=False)
     ran = fedspca("check", tmp_path / "a.csv", tmp_path / "b.csv")
-    assert (ran.code, "have one value in every row of every site and get a weight of zero: f5" in ran.out) == (0, True)
+    assert (
+        ran.code,
+        "1 feature has one value in every row of every site and gets a weight of zero: f5" in ran.out,
+    ) == (0, True)
     assert "Look at what is said above" in ran.out
     assert "f5" in " ".join(json.loads(fedspca("check", tmp_path / "a.csv", "--json").out)["oddities"])
 
@@ -99,3 +105,5 @@ def test_more_non_zeros_than_features_are_no_obstacle_and_told_of(tmp_path):
     ran = fedspca("check", path, "--nonzero", "99")
     assert ran.code == 0
     assert "--nonzero is 99, and there are 8 features" in ran.out
+    told = fedspca("check", path, "--nonzero", "2", "-r", "1", "--features", "f1").out
+    assert "--nonzero is 2, and there is 1 feature:" in told

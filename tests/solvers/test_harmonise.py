@@ -98,7 +98,7 @@ def test_new_rows_of_a_known_site_are_seen_as_in_the_fit(tmp_path):
 def test_features_with_one_value_at_a_site_are_left_as_they_are():
     x, sites, _ = data(3)
     x[sites == 1, 4] = 7.0
-    with pytest.warns(SiteEffectWarning, match="1 feature.* at some site, so no site effect is taken out of them: x4"):
+    with pytest.warns(SiteEffectWarning, match="1 feature.* at some site, so no site effect is taken out of it: x4"):
         found = method(False).fit(x, sites=sites, centre="combat")
     others = np.delete(np.arange(D), 4)
     pooled = x.copy()

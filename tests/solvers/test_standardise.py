@@ -50,7 +50,7 @@ def test_missing_values_are_refused_unless_asked_for(holed):
 
 def test_a_feature_that_is_missing_everywhere_is_refused_by_name(holed):
     holed[:, 4] = np.nan
-    with pytest.raises(InvalidData, match=r"1 feature\(s\) have no value in any row: 'x4' \(100%\)\. Leave"):
+    with pytest.raises(InvalidData, match=r"1 feature has no value in any row: 'x4' \(100%\)\. Leave it out"):
         standardise(thirds(holed, allow_missing=True), scale=False, max_missing=1.0)
 
 

@@ -138,7 +138,7 @@ def _joint_columns(sites: "list[list[ColumnFacts]]") -> list[dict[str, Any]]:
                 "count": count,
                 "range": [min(finite), max(finite)] if finite else None,
                 "missing": 1 - count / max(sum(facts.rows for facts in column), 1),
-                "odd": next((facts.odd for facts in column if facts.odd), None),
+                "odd": next((facts.odd.one for facts in column if facts.odd), None),
             }
         )
     return joint

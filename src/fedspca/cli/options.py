@@ -141,6 +141,11 @@ def fit_settings(files: list[str], given: dict[str, Any]) -> FitSettings:
     given = _given(given, FitSettings)
     if len(files) == 1 and files[0].endswith(".toml"):
         return read_fit_settings(Path(files[0])).with_given(given)
+    if beside := [file for file in files if file.endswith(".toml")]:
+        raise ValueError(
+            f"{beside[0]}: a settings file stands alone. Name the tables in it, as files in its section [data], or "
+            "leave the settings file out."
+        )
     return FitSettings(files=tuple(files)).with_given(given)
 
 

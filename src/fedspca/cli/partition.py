@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedspca.cli.options import Force
+from fedspca.site.errors import count
 
 if TYPE_CHECKING:
     from fedspca.experiments.partitions import Array, Owners
@@ -51,7 +52,7 @@ def partition(
     for name, file in files.items():
         mine = [row for row, owner in zip(rows, owners, strict=True) if owner == name]
         write_whole(file, _csv([header, *mine]))
-        typer.echo(f"{name}: {len(mine)} rows")
+        typer.echo(f"{name}: {count(len(mine), 'row')}")
 
 
 def _owners(

@@ -2,6 +2,7 @@
 
 import math
 import time
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -9,6 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fedspca.cli.output import notes
 from fedspca.fit import FitSettings
+from fedspca.solvers.doing import told_to
 from fedspca.solvers.rounds import Round
 
 SEEN = 10  # rounds over which the speed of convergence is estimated
@@ -16,10 +18,11 @@ DEFAULT_TOL = 1e-6
 
 
 class FitProgress:
-    """A callback that draws one line on a terminal, and nothing elsewhere."""
+    """A callback that draws one line on a terminal, also between rounds, and nothing elsewhere."""
 
     def __init__(self, settings: FitSettings) -> None:
         self._tol = settings.tol or DEFAULT_TOL
+        self._listening = ExitStack()
         self._residuals: list[tuple[float, float]] = []
         console = notes()
         self._bar = Progress(
@@ -34,16 +37,22 @@ class FitProgress:
 
     def __enter__(self) -> Self:
         self._bar.start()
+        self._listening.enter_context(told_to(self.tell))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._listening.close()
         self.stop()
 
     def stop(self) -> None:
         """Take the line away."""
         self._bar.stop()
+
+    def tell(self, doing: str) -> None:
+        """Say what is done between rounds."""
+        self._bar.update(self._task, description=doing)
 
     def __call__(self, record: Round) -> None:
         """Redraw the line."""

@@ -11,6 +11,7 @@ from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import console, print_json, visible
 from fedspca.cli.rows import Decimal, Encoding, Id, RowBlock, Separator, SiteRows, row_blocks_for
 from fedspca.data.formats import TextOptions
+from fedspca.site.errors import count
 
 if TYPE_CHECKING:
     from fedspca.model.model import Array, SparsePCAModel
@@ -73,7 +74,8 @@ def score(
     if as_json:
         print_json(result)
         return
-    console().print(f"{result['rows']:,} rows: the components explain {result['explained']:.1%} of their variance.")
+    rows_read = count(result["rows"], "row")
+    console().print(f"{rows_read}: the components explain {result['explained']:.1%} of their variance.")
     if marks is not None:
         console().print(f"{result['anomalies']:,} of them have {marks.what} above {marks.limit:.6g}.")
         for (name, size), blamed in zip(result["largest"], result["blamed"], strict=True):

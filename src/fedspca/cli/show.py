@@ -50,7 +50,8 @@ def summary(model: "SparsePCAModel") -> dict[str, Any]:
     from fedspca.model.estimator import BOUNDS
 
     return {
-        "rows": model.n_samples if model.rows_counted else None,
+        "rows": model.n_samples if model.rows_counted and not model.weighted else None,
+        **({"sum_of_weights": model.n_samples} if model.weighted else {}),
         **({} if model.rows_seen else {"of_covariance": True}),
         "sites": model.n_sites,
         "features": len(model.feature_names),
@@ -82,7 +83,7 @@ def by_size(weights: "Array") -> list[int]:
 def print_loadings(model: "SparsePCAModel", top: int = 0, told: Collection[str] = ()) -> None:
     """Print each component as a table of its features, the largest weight first; cautions told before are left out."""
     from fedspca.model.words import certainty_in_words
-    from fedspca.reading import count
+    from fedspca.site.errors import count
 
     out = console()
     out.print(

@@ -13,6 +13,7 @@ from fedspca.cli.open import Browser, Port, show_page
 from fedspca.cli.options import AsJson, settings_as_options
 from fedspca.cli.output import cells, console, notes, print_json, print_table, sentence, table, visible
 from fedspca.fit.settings import FitSettings
+from fedspca.site.errors import count
 from fedspca.study.log_words import released
 
 if TYPE_CHECKING:
@@ -378,8 +379,9 @@ def _show_schema(folder: "SiteFolder") -> None:
     from fedspca.fit.inputs import open_inputs
 
     inputs = open_inputs(folder.data)
-    rows, names = inputs.sites[0].rows.shape[0], inputs.feature_names
-    console().print(f"{rows} rows, {len(names)} features: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}")
+    rows, names = count(inputs.sites[0].rows.shape[0], "row"), inputs.feature_names
+    named = f"{', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+    console().print(f"{rows}, {count(len(names), 'feature')}: {named}")
     for odd in inputs.oddities:
         console().print(f"CAUTION: {visible(sentence(odd))}", soft_wrap=True)
 

@@ -9,6 +9,7 @@ from fedspca.cli.options import AsJson, Force, Model
 from fedspca.cli.output import console, print_json
 from fedspca.cli.rows import Decimal, Encoding, Id, Separator, SiteRows, row_blocks_for
 from fedspca.data.formats import TextOptions
+from fedspca.site.errors import count
 
 
 def transform(
@@ -47,4 +48,4 @@ def transform(
     if as_json:
         print_json({"rows": n_rows, "components": loaded.n_components, "output": str(output)})
     else:
-        console().print(f"Wrote the scores of {n_rows:,} rows to {output}.", soft_wrap=True)
+        console().print(f"Wrote the scores of {count(n_rows, 'row')} to {output}.", soft_wrap=True)

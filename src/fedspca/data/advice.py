@@ -11,7 +11,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedspca.data.columns import is_number, listed, shown
 from fedspca.linalg.packed import PackedRows
 from fedspca.linalg.row_blocks import Rows, forget_mapped
+from fedspca.site.errors import count
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,8 @@ LOOKED_AT = 100_000  # rows from the top that are looked at: enough to know a co
 LOOKED_BYTES = 64 << 20  # if they take no more than this in double precision
 FEWEST = 1000  # of very many columns so many rows all the same
 DISTINCT = 30  # from this many rows on, whole numbers that are all different look like row identifiers
+WHOLE_BY_SIZE = 2.0**53  # from here on every double is a whole number, whatever was measured
+BY_THEMSELVES = 3  # columns about which the same is asked; more share a sentence
 CODES = frozenset(
     {-9999.0, -999.0, -99.0, -9.0, -1.0, 99.0, 999.0, 9999.0, 99999.0}
 )  # what people write for a missing value
@@ -39,6 +42,13 @@ NAMED_AS_ID = re.compile(
 NAMED_AS_PLACE = re.compile(r"(post[\s_.-]?(al)?[\s_.-]?code|zip([\s_.-]?code)?|plz)", re.IGNORECASE)
 
 
+class Oddity(NamedTuple):
+    """Why a column may be no measurement: the end of a sentence about it, and of one about each of several columns."""
+
+    one: str
+    each: str
+
+
 @dataclass(frozen=True)
 class ColumnFacts:
     """What is seen of one column: of how many rows, how many values, their range, and what looks odd."""
@@ -48,7 +58,7 @@ class ColumnFacts:
     count: int
     least: float
     largest: float
-    odd: str | None
+    odd: Oddity | None
 
 
 def column_facts(names: Sequence[str], rows: Rows | PackedRows) -> Iterator[ColumnFacts]:
@@ -78,29 +88,32 @@ def _top(rows: Rows) -> Any:
     return rows[: min(LOOKED_AT, max(FEWEST, LOOKED_BYTES // (8 * max(rows.shape[1], 1))))]
 
 
-def oddity(name: str, values: Array) -> str | None:
-    """Say why a column may be no measurement, as the end of a sentence about it; None if nothing speaks for it."""
+def oddity(name: str, values: Array) -> Oddity | None:
+    """Say why a column may be no measurement; None if nothing speaks for it."""
     finite = values[np.isfinite(values)]
     if len(finite) < 2 or finite.min() == finite.max():
         return None
     if np.all(finite == np.round(finite)) and (said := _whole_numbers(name.strip(), finite)) is not None:
-        return f"{said} {_leave_out(name)}"
+        return Oddity(f"{said} {_leave_out(name)}", f"{said} If so, leave it out with --exclude")
     if (code := missing_code(finite)) is not None:
         n = int(np.sum(finite == code))
-        return f"has the value {code:g} {n} time(s), far from all others: does it mean missing? Leave such cells empty"
+        told = "far from all others: does it mean missing? Leave such cells empty"
+        return Oddity(f"has the value {code:g} {count(n, 'time')}, {told}", f"has the value {code:g}, {told}")
     return None
 
 
 def _whole_numbers(name: str, values: Array) -> str | None:
     """Say why a column of whole numbers may be no measurement; None if nothing speaks for it."""
-    distinct = len(np.unique(values)) == len(values)
+    distinct = len(np.unique(values)) == len(values) and float(np.abs(values).max()) < WHOLE_BY_SIZE
     if distinct and len(values) >= 5 and _monotone(values):
         return "counts the rows: is it a row number?"
     if NAMED_AS_ID.fullmatch(name):
         return "has the name of an identifier."
     if NAMED_AS_PLACE.fullmatch(name):
         return "has the name of a postcode or place, which is not a quantity."
-    return "holds whole numbers, no two alike: is it an identifier?" if distinct and len(values) >= DISTINCT else None
+    counted = values.min() >= 0 and np.any(values % 10)  # 5.3e12 is whole as well, and is a measurement
+    alike = distinct and counted and len(values) >= DISTINCT
+    return "holds whole numbers, no two alike: is it an identifier?" if alike else None
 
 
 def _leave_out(name: str) -> str:
@@ -155,13 +168,16 @@ def told_of_copies(hashes: Mapping[str, Sequence[bytes]]) -> Iterator[str]:
     for site, mine in hashes.items():
         different = set(mine)
         if twice := len(mine) - len(different):
-            yield f"{twice} row(s) of site {shown(site)} are there twice, value by value: were they appended again?"
+            are, were_they = ("is", "was it") if twice == 1 else ("are", "were they")
+            rows = f"{count(twice, 'row')} of site {shown(site)}"
+            yield f"{rows} {are} there twice, value by value: {were_they} appended again?"
         shared = Counter(first[each] for each in different if each in first)
-        for other, count in shared.items():
-            if 2 * count >= min(len(different), len(set(hashes[other]))):  # a few rows of two or three values are alike
+        for other, same in shared.items():
+            if 2 * same >= min(len(different), len(set(hashes[other]))):  # a few rows of two or three values are alike
+                are = "is" if same == 1 else "are"
                 yield (
-                    f"{count} row(s) of site {shown(site)} are also at site {shown(other)}, value by value: is one "
-                    "table a copy of the other?"
+                    f"{count(same, 'row')} of site {shown(site)} {are} also at site {shown(other)}, value by value: is "
+                    "one table a copy of the other?"
                 )
         first |= {each: site for each in different if each not in first}
 
@@ -197,17 +213,33 @@ def advice(names: Sequence[str], sites: Sequence[tuple[str, Rows]]) -> list[str]
     sites : sequence of (str, rows)
         The sites and their rows.
     """
-    told: dict[str, list[str]] = {}
+    asked: dict[tuple[str, Oddity], list[str]] = {}
     for site, rows in sites:
         for facts in column_facts(names, rows):
             if facts.odd is not None:
-                told.setdefault(f"{shown(facts.name)} {facts.odd}", []).append(site)
-    told |= {sentence: [] for sentence in told_of_copies({site: row_hashes(rows) for site, rows in sites})}
-    every, first = len(sites), numbers_as_names(names)
+                asked.setdefault((facts.name, facts.odd), []).append(site)
+    alike: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {}
+    for (name, odd), at in asked.items():
+        alike.setdefault((odd.each, tuple(at)), []).append((name, odd.one))
+    first = numbers_as_names(names)
     return [
         *([] if first is None else [first]),
         *(
-            sentence if len(at) in {0, every} else f"{sentence} (at {', '.join(shown(site) for site in at[:3])})"
-            for sentence, at in told.items()
+            f"{sentence}{_place(at, len(sites))}"
+            for (each, at), columns in alike.items()
+            for sentence in _about(columns, each)
         ),
+        *told_of_copies({site: row_hashes(rows) for site, rows in sites}),
     ]
+
+
+def _about(columns: Sequence[tuple[str, str]], each: str) -> list[str]:
+    """Return a sentence about each column, or one about all of them where they are many."""
+    if len(columns) <= BY_THEMSELVES:
+        return [f"{shown(name)} {one}" for name, one in columns]
+    return [f"Each of {listed(name for name, _ in columns)} {each}"]
+
+
+def _place(at: Sequence[str], n_sites: int) -> str:
+    """Name the first sites at which something is so, unless it is so at all of them."""
+    return "" if len(at) == n_sites else f" (at {', '.join(shown(site) for site in at[:3])})"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fedspca.data.columns import shown
+from fedspca.data.columns import listed, shown
 from fedspca.data.tables import Table
 
 LOOKED_AT = 5  # columns: no more of them are named in an error
@@ -20,7 +20,7 @@ class WrongCell(NamedTuple):
 
     def in_words(self, table: Table, column: str) -> str:
         """Say which cell to correct."""
-        decimal = getattr(table, "decimal", ".")
+        decimal = _decimal_of(table)
         comma = decimal == "." and re.fullmatch(r"-?\d+,\d+", self.first.strip())
         return (
             f"column {shown(column)}: {self.numbers:,} of {self.values:,} values are numbers; the first that is not is "
@@ -43,7 +43,7 @@ def wrong_cells(table: Table, columns: Sequence[str]) -> dict[str, WrongCell]:
     columns : sequence of str
         Columns that hold text; the first few are looked at.
     """
-    columns, decimal = list(columns)[:LOOKED_AT], getattr(table, "decimal", ".")
+    columns, decimal = list(columns)[:LOOKED_AT], _decimal_of(table)
     values, numbers = dict.fromkeys(columns, 0), dict.fromkeys(columns, 0)
     first: dict[str, tuple[str, int]] = {}
     above = 0
@@ -75,7 +75,19 @@ def _is_number(text: str, decimal: str) -> bool:
 
 def told_of_cells(table: Table, columns: Sequence[str]) -> dict[str, str]:
     """Say of each such column which cell to correct; for :func:`~fedspca.data.columns.choose`."""
+    if (other := getattr(table, "other_sign", None)) is not None:
+        sign, name = (",", "point") if _decimal_of(table) == "," else (".", "comma")
+        told = (
+            f"{listed(columns)} cannot be read as numbers: --decimal is {sign!r}, and values such as {shown(other)} "
+            f"have a decimal {name}. Correct --decimal, or leave it out."
+        )
+        return dict.fromkeys(columns, told)
     return {name: cell.in_words(table, name) for name, cell in wrong_cells(table, columns).items()}
+
+
+def _decimal_of(table: Table) -> str:
+    """Return the decimal sign of a table; one that is no text has a point."""
+    return str(getattr(table, "decimal", "."))
 
 
 def place_of(table: Table, row: int) -> str:

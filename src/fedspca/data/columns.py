@@ -132,7 +132,7 @@ def choose(
         told = {} if wrong is None or not texts else wrong(list(texts))
         few_wrong = {texts[name] for name in told}
         rest = [column for column in refused if column.name not in few_wrong]
-        raise InvalidData(f"{where}: {' '.join([*told.values(), *([_refusal(rest)] if rest else [])])}")
+        raise InvalidData(f"{where}: {' '.join([*dict.fromkeys(told.values()), *([_refusal(rest)] if rest else [])])}")
     features = tuple(feature for name in names for feature in _features(by_name[name], wanted.categories))
     if not features:
         raise InvalidData(f"{where}: no column is left as a feature. Name the features, or exclude fewer columns.")

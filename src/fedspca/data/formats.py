@@ -243,6 +243,11 @@ def suffix_of(path: Path) -> str:
     return max((ending for ending in FORMATS if name.endswith(ending)), key=len, default="")
 
 
+def is_workbook(source: Any) -> bool:
+    """Whether a source is a workbook, whose sheets have names."""
+    return not is_url(source) and FORMATS.get(suffix_of(Path(source))) is _sheet
+
+
 def catalog_of(path: Path) -> Path | None:
     """Return the catalog with the value labels of a file of SAS: called like it, or ``formats``, as SAS calls it."""
     if suffix_of(path) != ".sas7bdat":

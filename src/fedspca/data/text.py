@@ -31,6 +31,7 @@ MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 LOOKED_AT = 1 << 20
 ROWS_LOOKED_AT = 200
 LOOKED_FOR_ZEROS = 1 << 12
+DECIMALS = {",": re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?"), ".": re.compile(r"[-+]?\d+\.\d+([eE][-+]?\d+)?")}
 READ_BYTES = 1 << 20  # a block, once the types are known; Arrow reads dozens of them ahead
 LONGEST_HEADER = 64 << 20
 MOST_COLUMNS = 250_000
@@ -73,7 +74,10 @@ class Cells(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """How a text table is written: also how many lines are above its header, and the header."""
+    """How a text table is written: also how many lines are above its header, and the header.
+
+    ``other_sign`` is a value with the other decimal sign, where the one that was given is in none.
+    """
 
     encoding: str
     separator: str
@@ -81,6 +85,7 @@ class _Written(NamedTuple):
     above: int
     header: str
     told: tuple[str, ...]
+    other_sign: str | None
 
 
 def read_cells(path: Path, options: "TextOptions") -> Cells:
@@ -111,15 +116,19 @@ def _how_written(path: Path, options: "TextOptions") -> _Written:
     """Find out how a text table is written, as far as the options do not say it."""
     start = _start(path)
     encoding = options.encoding or _likeliest_encoding(start)
-    _refuse_long_signs(options)
+    _refuse_wrong_signs(options)
     header, *lines = _decoded(path, start, encoding)
     named = re.fullmatch(r"sep=(.)\s*", header)  # a line for Excel, above the names of the columns
     if named is not None and lines:
         header, *lines = lines
     separator = options.separator or (named[1] if named else _likeliest_separator(path, header, lines))
-    decimal = options.decimal or _likeliest_decimal(lines, separator)
+    values = _values(lines, separator)
+    likeliest = _likeliest_decimal(values, separator)
+    decimal = options.decimal or likeliest
+    wrong = decimal != likeliest and not any(map(DECIMALS[decimal].fullmatch, values))
+    other = next(filter(DECIMALS[likeliest].fullmatch, values), None) if wrong else None
     told = _told(path, options, encoding, separator, decimal)
-    return _Written(encoding, separator, decimal, 0 if named is None else 1, header, told)
+    return _Written(encoding, separator, decimal, 0 if named is None else 1, header, told, other)
 
 
 def _stream(path: Path) -> Any:
@@ -134,12 +143,16 @@ class TextTable(BatchTable):
 
     def __init__(self, path: Path, options: "TextOptions") -> None:
         self._path = path
-        self._encoding, self._separator, self.decimal, self._above, header, self.told = _how_written(path, options)
+        written = _how_written(path, options)
+        self._encoding, self._separator, self.decimal, self._above, header, self.told, self.other_sign = written
         if header.count(self._separator) >= MOST_COLUMNS:
             raise InvalidData(f"{path}: it has more than {MOST_COLUMNS} columns. Are rows and columns swapped?")
         self._longest_row = 16 * len(header)  # a row must fit into a block
         with nothing_kept(), self._explained(()), self._open(self._beginning(), None) as reader:
-            schema = reader.schema
+            schema = _without_line_ends(reader.schema)
+        if len(schema) < len(reader.schema):
+            ends = "a separator at the end of each line makes a column without a name and without values"
+            self.told += (f"{path.name}: {ends}, which is left out",)
         self._types = {f.name: _reading_type(f.type) for f in schema}
         super().__init__(str(path), schema, self._stream)
 
@@ -226,6 +239,14 @@ class TextTable(BatchTable):
         return f"it cannot be read as a text table. ({message.strip().splitlines()[0].rstrip('.')}.)"
 
 
+def _without_line_ends(schema: Any) -> Any:
+    """Return a schema without the last columns that have no name and no value: they are separators at lines' ends."""
+    columns = list(schema)
+    while columns and not columns[-1].name.strip() and pa.types.is_null(columns[-1].type):
+        columns.pop()
+    return pa.schema(columns)
+
+
 def _reading_type(found: Any) -> Any:
     """Return the type to read a column as: any number as a double, so that 1 and later 1.5 are one column."""
     if kind_of(found) == "number" and not pa.types.is_boolean(found):
@@ -274,27 +295,32 @@ def _decoded(path: Path, start: bytes, encoding: str) -> list[str]:
     return [header, *islice((found[0] for found in LINE.finditer(text, len(header))), ROWS_LOOKED_AT)]
 
 
-def _refuse_long_signs(options: "TextOptions") -> None:
-    for name, sign in (("separator", options.separator), ("decimal", options.decimal)):
-        if sign is not None and (len(sign) != 1 or sign in '"\r\n'):
-            raise InvalidData(f"--{name} is one sign, such as ';' or ','. Got {sign!r} instead.")
+def _refuse_wrong_signs(options: "TextOptions") -> None:
+    sign = options.separator
+    if sign is not None and (len(sign) != 1 or sign.isalnum() or sign in '"\r\n'):
+        raise InvalidData(f"--separator is one sign, such as ';' or ','. Got {sign!r} instead.")
+    if options.decimal is not None and options.decimal not in DECIMALS:
+        raise InvalidData(f"--decimal is one sign, '.' or ','. Got {options.decimal!r} instead.")
 
 
-def _likeliest_decimal(lines: list[str], separator: str) -> str:
+def _values(lines: list[str], separator: str) -> list[str]:
+    """Return the values in these lines; none where a value is a megabyte, since the reader says what is wrong."""
+    try:
+        return [value.strip() for row in csv.reader(lines, delimiter=separator) for value in row]
+    except csv.Error:
+        return []
+
+
+def _likeliest_decimal(values: list[str], separator: str) -> str:
     """Return a comma where there are values such as 1,5 and none such as 1.5.
 
     Between commas such values stand in quotes, and may have a comma for thousands: then one of them must show that it
     is none.
     """
-    try:
-        values = [value.strip() for row in csv.reader(lines, delimiter=separator) for value in row]
-    except csv.Error:  # a value of a megabyte: the reader says what is wrong
-        return "."
-    commas = [value for value in values if re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", value)]
+    commas = list(filter(DECIMALS[","].fullmatch, values))
     if separator == "," and all(re.fullmatch(r"[-+]?\d{1,3},\d{3}", value) for value in commas):
         return "."
-    points = any(re.fullmatch(r"[-+]?\d+\.\d+([eE][-+]?\d+)?", value) for value in values)
-    return "," if commas and not points else "."
+    return "," if commas and not any(map(DECIMALS["."].fullmatch, values)) else "."
 
 
 def _told(path: Path, options: "TextOptions", encoding: str, separator: str, decimal: str) -> tuple[str, ...]:

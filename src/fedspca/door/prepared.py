@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.door.agreement import Agreement
+from fedspca.site.errors import count
 from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query
 
@@ -55,7 +56,8 @@ def _adjustment_objection(agreement: Agreement, query: Query, kept: Kept) -> str
     lines = len(Preparation.of(agreement.fit).design.lines)
     asked = [len(query.arrays[name]) for name in ("covariates", "covariate_mean") if name in query.arrays]
     if asked and asked[0] != lines:
-        return f"it brings {asked[0]} column(s) of covariates, and the study that the owner approved has {lines}."
+        brought = count(asked[0], "column")
+        return f"it brings {brought} of covariates, and the study that the owner approved has {lines}."
     seen = ABOUT_MEANS | {"moments", "weighted_moments", "covariate_sums", "within_moments"}
     if lines and query.name not in seen and "mean" in query.arrays and "coefficients" not in query.arrays:
         return "it takes no covariates out, and the study that the owner approved does."

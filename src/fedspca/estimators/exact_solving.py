@@ -21,7 +21,7 @@ from fedspca.linalg import nystrom
 from fedspca.linalg.rotations import canonical_order
 from fedspca.linalg.single import ROUNDING
 from fedspca.linalg.spread import SINGLE_PAYS
-from fedspca.site.errors import InvalidData
+from fedspca.site.errors import InvalidData, count
 from fedspca.solvers.exact import loop, whole
 from fedspca.solvers.exact.cardinality import Cardinality
 from fedspca.solvers.exact.driver import penalised_objective, run
@@ -304,7 +304,8 @@ def more_than_there_are(n_nonzero: Any, n_features: int) -> str | None:
     most = 0 if isinstance(n_nonzero, str) else int(np.max(n_nonzero))
     if most <= n_features:
         return None
-    return f"n_nonzero is {most}, and there are {n_features} features: each of them may have a weight."
+    there = f"there {'is' if n_features == 1 else 'are'} {count(n_features, 'feature')}"
+    return f"n_nonzero is {most}, and {there}: each of them may have a weight."
 
 
 def stopped_early(reason: StopReason, rounds: int, certificate: float | None, tol: float) -> str:

@@ -11,6 +11,7 @@ from fedspca.estimators.exact_solving import more_than_there_are
 from fedspca.estimators.sparsity_path import PathModel, SparsityPath
 from fedspca.federation import Federation
 from fedspca.linalg import nystrom
+from fedspca.solvers.doing import counted
 from fedspca.solvers.exact import loop
 from fedspca.solvers.exact.driver import penalised_objective
 from fedspca.solvers.exact.grid import PathPoint, follow
@@ -39,12 +40,13 @@ def fit_path(
         warn_caller(told, UserWarning)
     rounds = Rounds(federation, estimator.callbacks or (), first.history_)
     certificate = np.nan if first.certificate_ is None else first.certificate_
+    further = counted("Fitting the path of sparsities", estimators[1:])
     points = [
         PathPoint(*loop.solution(state), certificate, first.n_rounds_, first.stop_reason_),
         *(
             follow(rounds, moments.frame, state, problems[1:], max_rounds=rounds_per_point, precision=first._working)
             if matrix is None
-            else [_known_point(each, matrix, moments) for each in estimators[1:]]
+            else [_known_point(each, matrix, moments) for each in further]
         ),
     ]
     models = [

@@ -59,12 +59,17 @@ def _check_rows(n_rows: int, left: int, parts: int, n_components: int) -> None:
         )
 
 
-def _fit_after_asking(estimator: "ExactSPCA", federation: Federation, course: Course, parts: int) -> None:
-    """Do the same over sites that are only asked: about a sample in the frame of all rows, then about all rows."""
-    if estimator.folds is not None:
+def check_dealt_once(folds: int | None) -> None:
+    """Refuse folds beside a sample, of sites that are only asked."""
+    if folds is not None:
         raise ValueError(
             "A site deals its rows in one way: for a sample, or into folds. Leave out 'sample' or 'folds'."
         )
+
+
+def _fit_after_asking(estimator: "ExactSPCA", federation: Federation, course: Course, parts: int) -> None:
+    """Do the same over sites that are only asked: about a sample in the frame of all rows, then about all rows."""
+    check_dealt_once(estimator.folds)
     with estimator._asking(federation) as rounds:
         moments = estimator._moments(rounds)
         estimator._working = estimator._precision_for(rounds, moments)

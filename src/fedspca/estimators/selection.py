@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from fedspca.federation.base import noise_in
 from fedspca.linalg.small import largest_eigenpairs
+from fedspca.solvers.doing import counted
 from fedspca.solvers.folds.crossval import Curve, components_curve, sparsity_curve, sparsity_grid, splits
 from fedspca.solvers.folds.rank import Null, above, hard_threshold, noise_edge, parallel_analysis, simulated_analysis
 from fedspca.solvers.folds.refits import dense_starts, half_samples, matched, refit
@@ -309,7 +310,8 @@ def _recurrence(sums: FoldSums, grid: Sequence[int], r: int, *, orthogonal: bool
     dense = dense_starts(whole, r)
     all_rows = [refit(whole, (k,) * r, dense, orthogonal=orthogonal) for k in grid]
     again = []
-    for half in (half for pair in half_samples(sums.n_folds, PAIRS, np.random.default_rng(0)) for half in pair):
+    halves = [half for pair in half_samples(sums.n_folds, PAIRS, np.random.default_rng(0)) for half in pair]
+    for half in counted("Trying numbers of non-zeros, by half sample", halves):
         s = sums.subsample(half).matrix
         dense = dense_starts(s, r)
         fits = [

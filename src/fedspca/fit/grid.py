@@ -10,6 +10,7 @@ from fedspca.federation import Federation
 from fedspca.fit.settings import SolverSettings
 
 POINTS = 10
+NO_PROOF = 1e-9  # seconds: too few for a bound, and more than 0, with which fewer starts would be searched
 MOST = 1000  # the most non-zeros a component that are tried: nobody reads longer loadings
 
 
@@ -43,6 +44,8 @@ def follow_path(
         missing=missing,
         random_state=settings.seed,
     )
+    if estimator.n_components > 1:  # a path shows no bounds, and that of one component may come with better loadings
+        estimator.set_params(proof_seconds=NO_PROOF)
     path = estimator.path_federation(federation, n_nonzero=grid)
     chosen = path.choose(rule)
     return {

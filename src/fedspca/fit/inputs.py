@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedspca.data.advice import advice
 from fedspca.data.cells import told_of_cells
 from fedspca.data.columns import Feature, choose, listed, shown
-from fedspca.data.formats import how_read, open_table
+from fedspca.data.formats import how_read, is_workbook, open_table
 from fedspca.data.prepare import SiteRows, read_sites
 from fedspca.data.schema import Schema, agree
 from fedspca.data.store import MemorySink
@@ -23,7 +23,7 @@ from fedspca.linalg.packed import PackedRows
 from fedspca.linalg.profile import Profile
 from fedspca.linalg.row_blocks import Rows
 from fedspca.site import Policy, Site
-from fedspca.site.errors import InvalidData
+from fedspca.site.errors import InvalidData, count
 from fedspca.site.preparation import Design, Preparation, is_missing, level_text
 
 SHOWN_ALONE = frozenset({"captured_variance", "deviations", "harmonised", "moments", "residuals", "weighted_moments"})
@@ -101,6 +101,8 @@ def file_features(settings: FitSettings) -> dict[str, tuple[Feature, ...]]:
             "--query asks a database, and files are given: all of their rows would be taken. Leave it out, or name the "
             "file in the query, as in duckdb:// --query \"SELECT * FROM 'rows.csv' WHERE year = 2024\"."
         )
+    if settings.sheet is not None and not any(map(is_workbook, settings.files)):
+        raise InvalidData("--sheet names a sheet of a workbook, and no file given is a workbook. Leave it out.")
     if idle := set(settings.levels) - set(settings.covariates):
         raise InvalidData(f"--levels has {listed(sorted(idle))}, which --adjust and --protect do not name.")
     tables = {
@@ -232,7 +234,7 @@ def _large_enough(sites: list[SiteRows], settings: FitSettings) -> tuple[list[Si
         return sites, []
     if len(small) == len(sites):
         raise InvalidData(f"Every site holds fewer rows than the {settings.min_rows} of --min-rows; none is left.")
-    named = listed([f"{shown(site.site)} ({site.rows.shape[0]} rows)" for site in small], most=20, quote=False)
+    named = listed([f"{shown(site.site)} ({count(site.rows.shape[0], 'row')})" for site in small], most=20, quote=False)
     kept = [site for site in sites if site.rows.shape[0] >= settings.min_rows]
     return kept, [f"left out, with fewer than {settings.min_rows} rows: {named}"]
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from fedspca.estimators.choosing import FOLDS
 from fedspca.estimators.exact_solving import more_than_there_are
+from fedspca.estimators.sample_first import check_dealt_once
 from fedspca.federation import FederationError, LocalFederation
 from fedspca.federation.folded import FoldedFederation
+from fedspca.federation.sampled import SampledFederation
 from fedspca.fit.facts import shares_between
 from fedspca.fit.inputs import Inputs, beyond_policy, make_sites
 from fedspca.fit.settings import FitSettings, SolverSettings
@@ -85,6 +87,8 @@ def obstacles(settings: FitSettings, inputs: Inputs) -> list[str]:
     if not found:
         with _noted(found):
             _check_rows_as_they_are(settings, LocalFederation(sites))
+        with _noted(found):
+            _check_sample(settings, inputs)
     return found
 
 
@@ -108,6 +112,15 @@ def _check_rows_as_they_are(settings: FitSettings, local: LocalFederation) -> No
         folded = FoldedFederation(local, folds, settings.seed)
         folded.sum(Query("moments"))
         check_folds(folded.asked[0].arrays["rows"])
+
+
+def _check_sample(settings: FitSettings, inputs: Inputs) -> None:
+    """Raise what the sites answer to a question about a sample: it is of rows as they are, and of enough of them."""
+    if settings.sample is None:
+        return
+    check_dealt_once(settings.folds)
+    local = LocalFederation(make_sites(settings, inputs))
+    SampledFederation(local, settings.sample, settings.seed).sum(Query("moments"))
 
 
 @contextmanager

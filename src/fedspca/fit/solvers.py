@@ -138,9 +138,10 @@ def _check_sparsity(settings: SolverSettings, solver: Solver) -> None:
     for name in ("nonzero", "lam", "lam1"):
         each = getattr(settings, name)
         if isinstance(each, tuple | list) and settings.components not in (len(each), AUTO):
+            one = settings.components == 1
+            there = "there is 1 component" if one else f"there are {settings.components} components"
             raise ValueError(
-                f"{as_option(name)} has {len(each)} numbers, and there are {settings.components} components. Give one "
-                "number, or one for each component."
+                f"{as_option(name)} has {len(each)} numbers, and {there}. Give one number, or one for each component."
             )
     if any(getattr(settings, name) is None for name in solver.required):
         raise ValueError(f"The solver {settings.solver!r} needs {takes}.")

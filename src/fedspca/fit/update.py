@@ -15,7 +15,7 @@ from fedspca.fit.inputs import Inputs, open_inputs, site_names
 from fedspca.fit.run import Callback, fit_files
 from fedspca.fit.settings import FitSettings
 from fedspca.model import SparsePCAModel
-from fedspca.site.errors import InvalidData
+from fedspca.site.errors import InvalidData, count
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Update:
 
     def told(self) -> list[str]:
         """Say what was added, and what whoever has both models can tell."""
-        each = ", ".join(f"{count} of {shown(site)}" for site, count in self.added.items())
+        each = ", ".join(f"{n} of {shown(site)}" for site, n in self.added.items())
         rows = sum(site.rows.shape[0] for site in self.inputs.sites)
         added = f" (added: {each})" if each else ""
         before = "" if self.model.weighted else f" from {self.model.n_samples:g} rows"
@@ -147,17 +147,17 @@ def _added(old: FitSettings, inputs: Inputs) -> dict[str, int]:
 def _check_added(model: SparsePCAModel, inputs: Inputs, added: Mapping[str, int], least: int) -> None:
     """Refuse few added rows: the difference of the two models would tell of each of them."""
     why = "The difference of the two models would say much about each."
-    for site, count in added.items():
-        if count < least:
+    for site, n in added.items():
+        if n < least:
             raise ValueError(
-                f"Site {shown(site)} adds fewer rows than the {least} of --min-rows ({count}). {why} Wait for more "
+                f"Site {shown(site)} adds fewer rows than the {least} of --min-rows ({n}). {why} Wait for more "
                 "rows, or lower --min-rows."
             )
     changed = abs(sum(each.rows.shape[0] for each in inputs.sites) - round(model.n_samples))
     if model.preparation.counts_rows and 0 < changed < least:
         raise ValueError(
-            f"The files hold {changed} row(s) more or fewer than the model had, and --min-rows is {least}. {why} "
-            "Wait for more rows, or lower --min-rows."
+            f"The files hold {count(changed, 'row')} more or fewer than the model had, and --min-rows is {least}. "
+            f"{why} Wait for more rows, or lower --min-rows."
         )
 
 

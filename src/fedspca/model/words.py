@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from fedspca.reading import count
+from fedspca.site.errors import count
 
 if TYPE_CHECKING:
     from fedspca.model.model import SparsePCAModel

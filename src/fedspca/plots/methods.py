@@ -6,7 +6,8 @@ from typing import Any
 from fedspca.plots.loadings import by_size, plot_biplot, plot_loadings
 from fedspca.plots.record import plot_sites
 from fedspca.plots.variance import plot_path, plot_scree
-from fedspca.reading import Readable, count
+from fedspca.reading import Readable
+from fedspca.site.errors import count
 
 SHOWN = 8  # most features of a component that a notebook shows
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from fedspca.plots.theme import HEIGHT, PAPER, WIDTH, Palette, Rows, altair, data, dressed
-from fedspca.reading import Readable, count
+from fedspca.reading import Readable
+from fedspca.site.errors import count
 
 SPARSE, DENSE = "sparse", "dense PCA"
 

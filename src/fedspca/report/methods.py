@@ -6,7 +6,7 @@ from typing import Any
 from fedspca._version import __version__
 from fedspca.fit.settings import each_in_words
 from fedspca.model import SparsePCAModel
-from fedspca.reading import count
+from fedspca.site.errors import count
 
 REFERENCES = {
     "software": f"fedspca {__version__}: federated sparse principal component analysis. CITATION.cff has the record.",

@@ -16,10 +16,10 @@ from fedspca._version import __version__
 from fedspca.files import new_file, spreadsheet_safe
 from fedspca.model import InvalidModel, SparsePCAModel
 from fedspca.model.folder import DAMAGED
-from fedspca.reading import count
 from fedspca.report import methods, record, sections, words
 from fedspca.report.certainty import certainty
 from fedspca.report.markup import Markup, join, tag, void, with_code
+from fedspca.site.errors import count
 
 
 class Part(NamedTuple):

@@ -8,11 +8,11 @@ import numpy as np
 from fedspca.model import SparsePCAModel
 from fedspca.plots.record import plot_convergence, plot_sent
 from fedspca.plots.theme import PAGE
-from fedspca.reading import count
 from fedspca.report import words
 from fedspca.report.markup import Markup, join, tag
 from fedspca.report.sections import figure, table
 from fedspca.site import QUERIES
+from fedspca.site.errors import count
 
 MOST_GAPS = 20  # features that are listed with their share of missing values
 MEASURES = {

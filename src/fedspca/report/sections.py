@@ -12,9 +12,9 @@ from fedspca.plots.loadings import DRAWN, by_size, plot_biplot, plot_correlation
 from fedspca.plots.record import plot_sites
 from fedspca.plots.theme import PAGE, inline_svg
 from fedspca.plots.variance import plot_path, plot_scree
-from fedspca.reading import count
 from fedspca.report import words
 from fedspca.report.markup import Markup, join, tag
+from fedspca.site.errors import count
 
 LISTED = 500  # most rows of a table; the file of loadings has all
 
@@ -132,7 +132,7 @@ def sparsity_path(model: SparsePCAModel) -> Markup | None:
     chosen = next(point for point in path["points"] if point["chosen"])
     caption = (
         f"What more weights would buy. The diamond is this model. The ring is the choice by the rule '{path['rule']}', "
-        f"{chosen['nonzero']} features a component: beyond it, weights buy little."
+        f"{count(chosen['nonzero'], 'feature')} a component: beyond it, weights buy little."
     )
     return figure(plot_path(model, palette=PAGE), label, caption, "path")
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from fedspca.model import SparsePCAModel
 from fedspca.plots.loadings import by_size, short
-from fedspca.reading import count
+from fedspca.site.errors import count
 
 NAMED = 4
 SEPARATE = 0.3  # components hardly overlap below this correlation of scores: they share 9 % of the variance

@@ -34,3 +34,8 @@ class SiteRefusal(SiteError):
 
 class InvalidQuery(SiteError):
     """The question is malformed, or does not fit what the site was asked before."""
+
+
+def count(number: float, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

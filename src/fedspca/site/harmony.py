@@ -14,7 +14,7 @@ from fedspca.linalg.combat import shrunk
 from fedspca.linalg.feature_sums import deviations_from
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.row_blocks import AnyRows
-from fedspca.site.errors import InvalidData
+from fedspca.site.errors import InvalidData, count
 
 Array = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ def harmony_of(rows: AnyRows, beside: Beside, reference: Reference, adjustment: 
     if n < FEWEST_ROWS or int(used.sum()) < FEWEST_FEATURES:
         raise InvalidData(
             "ComBat needs two rows or more of a site, and two features or more that vary at every site. Got "
-            f"{n} row(s) and {int(used.sum())} such feature(s). Use centre='site' instead."
+            f"{count(n, 'row')} and {count(int(used.sum()), 'such feature')}. Use centre='site' instead."
         )
     offsets, _ = deviations_from(rows, reference.mean, beside=beside, adjustment=adjustment)
     # squares about the site's own mean, in a second pass: a large shift would cost digits

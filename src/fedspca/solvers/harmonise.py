@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedspca._callers import warn_caller
 from fedspca.federation.base import Federation
 from fedspca.linalg.beside import Adjustment, Reference
-from fedspca.site.errors import InvalidData
+from fedspca.site.errors import InvalidData, count
 from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query
 from fedspca.solvers.adjust import check_independent, least_squares, tell_single
@@ -93,8 +93,9 @@ def _tell_uniform(names: tuple[str, ...], uniform: NDArray[np.bool_]) -> None:
         )
     if uniform.any():
         named = [names[j] for j in np.flatnonzero(uniform)]
+        have, them = ("has", "it") if len(named) == 1 else ("have", "them")
         warn_caller(
-            f"{len(named)} feature(s) have one value at some site, so no site effect is taken out of them: "
+            f"{count(len(named), 'feature')} {have} one value at some site, so no site effect is taken out of {them}: "
             f"{', '.join(named[:5])}{f' and {len(named) - 5} more' if len(named) > 5 else ''}.",
             SiteEffectWarning,
         )

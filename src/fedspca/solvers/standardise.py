@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca._callers import warn_caller
-from fedspca.federation.base import Federation, preparation_of
+from fedspca.federation.base import Federation, preparation_of, rows_seen
 from fedspca.linalg.beside import Adjustment, Reference
 from fedspca.linalg.operators import Frame
 from fedspca.linalg.stiefel import nothing_removed
-from fedspca.site.errors import InvalidData
+from fedspca.site.errors import InvalidData, count
 from fedspca.site.preparation import Preparation
 from fedspca.site.question import Query
 from fedspca.solvers.adjust import Regression, regress
@@ -118,7 +118,7 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
     squares = np.maximum(second["squares"] - second["offsets"] * left, 0.0)
     constant = squares <= used * (2 * np.finfo(float).eps * np.abs(mean)) ** 2
     mean = mean + left
-    _tell_constant(federation.feature_names, constant, mean)
+    _tell_constant(federation.feature_names, constant, mean, of_rows=rows_seen(federation))
     squares = np.where(constant, 0.0, squares)
     regression, harmonised = None, None
     before = squares
@@ -141,9 +141,9 @@ def standardise(federation: Federation, *, scale: bool, max_missing: float = 0.0
         divisor = np.where(constant, 1.0, allele_spread(federation.feature_names, mean, constant))
     total = factor * float(np.sum(squares / divisor**2))
     if regression is not None and not squares.any():
-        lines = len(regression.adjustment.mean)
+        lines = count(len(regression.adjustment.mean), "column")
         raise InvalidData(
-            f"The covariates explain all of the variance: they take {lines} column(s), and there are {n:g} rows. A "
+            f"The covariates explain all of the variance: they take {lines}, and there are {n:g} rows. A "
             "category with a level for nearly every row (a date, an identifier) does that: leave it out or join levels."
         )
     if total < SMALLEST:
@@ -229,14 +229,15 @@ def _tell_explained(names: tuple[str, ...], explained: NDArray[np.bool_]) -> Non
     if not explained.any():
         return
     named = [names[j] for j in np.flatnonzero(explained)]
+    are, get = ("is", "gets") if len(named) == 1 else ("are", "get")
     warn_caller(
-        f"{len(named)} feature(s) are wholly explained by the covariates and get a weight of zero: "
+        f"{count(len(named), 'feature')} {are} wholly explained by the covariates and {get} a weight of zero: "
         f"{', '.join(named[:5])}{f' and {len(named) - 5} more' if len(named) > 5 else ''}.",
         ConstantFeatureWarning,
     )
 
 
-def _tell_constant(names: tuple[str, ...], constant: NDArray[np.bool_], mean: Array) -> None:
+def _tell_constant(names: tuple[str, ...], constant: NDArray[np.bool_], mean: Array, *, of_rows: bool) -> None:
     tiny = (mean != 0.0) & (np.abs(mean) < SMALLEST)
     if constant.all() and tiny.any():
         j = int(np.argmax(tiny))
@@ -245,14 +246,17 @@ def _tell_constant(names: tuple[str, ...], constant: NDArray[np.bool_], mean: Ar
             f"computer: the mean of {names[j]!r} is {mean[j]:.1e}. Change the units of the features, so that their "
             "numbers are larger."
         )
+    if constant.all() and not of_rows:
+        raise InvalidData("Every variance in the covariance is zero, so there is nothing to explain.")
     if constant.all():
         raise InvalidData("Every feature is constant over all sites, so there is no variance to explain.")
     if constant.any():
         named = [names[j] for j in np.flatnonzero(constant)]
         more = f" and {len(named) - 5} more" if len(named) > 5 else ""
+        have, get = ("has", "gets") if len(named) == 1 else ("have", "get")
+        what = "one value in every row of every site" if of_rows else "a variance of zero in the covariance"
         warn_caller(
-            f"{len(named)} feature(s) have one value in every row of every site and get a weight of zero: "
-            f"{', '.join(named[:5])}{more}.",
+            f"{count(len(named), 'feature')} {have} {what} and {get} a weight of zero: {', '.join(named[:5])}{more}.",
             ConstantFeatureWarning,
         )
 
@@ -265,9 +269,11 @@ def check_missing(names: tuple[str, ...], counts: Array, missing: Array, most: f
     worst = refused[np.argsort(-missing[refused], kind="stable")]
     named = ", ".join(f"{names[j]!r} ({missing[j]:.0%})" for j in worst[:5])
     more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
+    them = "it" if len(worst) == 1 else "them"
+    have = f"{count(len(worst), 'feature')} {'has' if len(worst) == 1 else 'have'}"
     if most == 1:  # no larger share can be allowed
-        raise InvalidData(f"{len(worst)} feature(s) have no value in any row: {named}{more}. Leave them out.")
+        raise InvalidData(f"{have} no value in any row: {named}{more}. Leave {them} out.")
     raise InvalidData(
-        f"{len(worst)} feature(s) have more missing values than the share of {most:g} that max_missing allows: "
-        f"{named}{more}. Leave them out, impute them, or allow a larger share."
+        f"{have} more missing values than the share of {most:g} that max_missing allows: "
+        f"{named}{more}. Leave {them} out, impute {them}, or allow a larger share."
     )

@@ -11,7 +11,7 @@ from fedspca._version import __version__
 from fedspca.flower.certificates import InvalidCertificate
 from fedspca.flower.reaching import Unreachable, clock_of, proxy_for, try_clock
 from fedspca.flower.versions import check_flower
-from fedspca.site.errors import SiteError
+from fedspca.site.errors import SiteError, count
 from fedspca.study.guard import LEAST_SPACE, _authority, standing
 from fedspca.study.owner import SiteFolder
 
@@ -76,7 +76,7 @@ def _data(folder: SiteFolder) -> str:
     from fedspca.fit.inputs import open_inputs
 
     inputs = open_inputs(folder.data)
-    return f"{inputs.sites[0].rows.shape[0]} rows, {len(inputs.feature_names)} features can be read"
+    return f"{count(inputs.sites[0].rows.shape[0], 'row')}, {count(len(inputs.feature_names), 'feature')} can be read"
 
 
 def _policy(folder: SiteFolder) -> str:

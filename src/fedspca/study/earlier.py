@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedspca.door.agreement import Agreement
 from fedspca.door.store import FolderStore
 from fedspca.door.update import update_objections
+from fedspca.site.errors import count
 from fedspca.site.preparation import Preparation, unusual
 from fedspca.site.site import Site
 
@@ -83,7 +84,7 @@ def _rows_in_one(site: Site, rows: NDArray[np.float64], *, same: bool) -> str | 
     """Return how many rows were added or removed since, if they are few. Changed rows cannot be counted."""
     changed = abs(site.n_rows - int(rows[0, 0]))
     if 0 < changed < site.policy.min_rows:
-        return f"about {changed} row(s) of this site that came or went since"
+        return f"about {count(changed, 'row')} of this site that came or went since"
     if not changed and same and not site.holds(rows):
         return "about the rows of this site that were changed since"
     return None

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from fedspca.linalg.beside import Adjustment, Reference
 from fedspca.linalg.operators import Frame
-from fedspca.site.errors import InvalidQuery
+from fedspca.site.errors import InvalidQuery, count
 from fedspca.site.question import Query, SiteData
 
 Array = NDArray[np.float64]
@@ -44,6 +44,6 @@ def covariates_of(data: SiteData, query: Query) -> Array:
     if found is None or asked is None or found.shape[1] != len(asked):
         here = 0 if found is None else found.shape[1]
         raise InvalidQuery(
-            data.site, query.name, f"the site has {here} column(s) of covariates, and not as many as that."
+            data.site, query.name, f"the site has {count(here, 'column')} of covariates, and not as many as that."
         )
     return found

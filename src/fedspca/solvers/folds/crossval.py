@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.linalg.cardinality.polish import orthonormal_basis
+from fedspca.solvers.doing import counted
 from fedspca.solvers.exact.whole import leading
 from fedspca.solvers.folds.refits import dense_starts, matched, refit
 from fedspca.solvers.folds.sums import Centred, FoldSums
@@ -100,7 +101,7 @@ def components_curve(parts: Sequence[tuple[Centred, Centred]], most: int) -> Cur
 def sparsity_curve(parts: Sequence[tuple[Centred, Centred]], grid: Sequence[int], r: int, *, orthogonal: bool) -> Curve:
     """Scores of r sparse components with k non-zeros each, for every k of the grid; each starts from the one before."""
     scores = []
-    for train, test in parts:
+    for train, test in counted("Trying numbers of non-zeros, by fold", parts):
         dense, of_fold = dense_starts(train.matrix, r), []
         before: list[Array] = []
         for k in grid:
@@ -116,7 +117,7 @@ def nested_scores(
 ) -> Array:
     """Scores (F, r, len(grid)) of the first 1, …, r components with k non-zeros each, near the loadings w."""
     scores = np.zeros((len(parts), w.shape[1], len(grid)))
-    for fold, (train, test) in enumerate(parts):
+    for fold, (train, test) in enumerate(counted("Scoring rows that are left out, by fold", parts)):
         starts = [w, *dense_starts(train.matrix, w.shape[1])]
         for at, k in enumerate(grid):
             found = matched(refit(train.matrix, (k,) * w.shape[1], starts, orthogonal=orthogonal), w)

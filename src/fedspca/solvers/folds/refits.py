@@ -18,6 +18,7 @@ from fedspca.linalg.cardinality.joint import best_loadings, loadings_near
 from fedspca.linalg.cardinality.polish import Fit, orthonormal_basis
 from fedspca.linalg.cardinality.tuning import Tuning
 from fedspca.linalg.rotations import rotated
+from fedspca.solvers.doing import counted
 from fedspca.solvers.exact.whole import leading
 from fedspca.solvers.folds.sums import Centred, FoldSums
 
@@ -119,12 +120,12 @@ def refits(sums: FoldSums, halves: Sequence[Chosen], w: Array, *, orthogonal: bo
     for stride in STRIDES:
         known = len(fitting.pool)
         begun = [at for at in range(0, len(halves), stride) if at not in fitting.found]
-        for at in begun:
+        for at in counted("Fitting half samples", begun):
             fitting.search(at, sums.subsample(halves[at]).matrix)
         missed = [fitting.share(at, sums.subsample(halves[at]).matrix) for at in begun]
         if min(sum(missed), len(fitting.pool) - known) < RELIABLE * len(begun):
             break
-    for at, half in enumerate(halves):
+    for at, half in enumerate(counted("Comparing half samples", halves)):
         sample = sums.subsample(half)
         fitting.share(at, sample.matrix)
         yield sample, matched(fitting.found[at].w, w)
