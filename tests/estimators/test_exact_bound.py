@@ -37,6 +37,11 @@ def test_loadings_that_are_proved_have_no_gap_at_all():
     assert bound_on(FOUND, None, 5.0 * (1 + 7e-7), 8.0, 0.0, proved=True) == (5.0, False, 0.0)
 
 
+def test_what_is_proved_of_loadings_whose_own_variance_is_rounded_stays_a_bound():
+    """Of nearly parallel loadings less is seen than they capture."""
+    assert bound_on(FOUND, None, 5.0 * (1 + 2e-5), 8.0, 0.0, proved=True) == (5.0001, False, pytest.approx(2e-5))
+
+
 def test_an_objective_of_nothing_has_a_gap_all_the_same():
     lam = np.array([3.0, 2.0])  # the penalty takes what the loadings capture
     assert bound_on(FOUND, lam, 1.0, 8.0, 0.0) == (1.0, False, pytest.approx(0.2))

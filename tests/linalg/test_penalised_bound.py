@@ -178,3 +178,17 @@ def test_no_norms_give_more_than_the_maximum_over_boxes(lam, monkeypatch):
             few.setattr(module, "_BATCH", 2)
             few.setattr(module, "_ROUNDS", 12)
             assert best <= module._by_boxes(bounds, lam, longest, best - 1.0).value
+
+
+def test_boxes_without_norms_in_order_are_left_out():
+    """Their halves have none either: the last boxes were divided into nothing, and that was an error."""
+    lines = {
+        1: [(0.52, 0.56), (0.2, 1.16)],
+        2: [(0.58, 2.06), (0.09, 3.04)],
+        3: [(0.58, 3.63), (0.03, 4.41)],
+        4: [(0.45, 5.23), (0.25, 5.62)],
+    }
+    bounds = Bounds({n: Lines(own) for n, own in lines.items()})
+    net = np.array([t for t in itertools.product(np.linspace(1.0, 3.0, 21), repeat=4) if list(t) == sorted(t)[::-1]])
+    best = float((bounds.at(net**2 - 1.0) - net @ np.full(4, 0.62)).max())
+    assert best <= module._by_boxes(bounds, np.full(4, 0.62), 3.0, 0.0).value <= best + 0.1

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspca.estimators.base import Found
+from fedspca.linalg.cardinality.proof import PROVED
 from fedspca.solvers.exact.driver import penalised_objective
 
 Array = NDArray[np.float64]
@@ -33,10 +34,11 @@ def bound_on(
 
     In single precision, the variance of any loadings may be off by ``rounding``, and so may the bound. Loadings that
     are ``proved`` to be the best are their own bound: a proof ends within a millionth, and what is left is its
-    tolerance.
+    tolerance. What is reached is rounded as well, and is too low by more where loadings are nearly parallel: the bound
+    then stays as it is.
     """
     reached = -penalised_objective(found.w, found.captured, lam)
-    if proved:
+    if proved and (bound is None or bound - reached <= PROVED * abs(reached)):
         return Bound(reached, False, 0.0)
     least_penalty = 0.0 if lam is None else float(lam.sum())  # ‖w‖₁ ≥ 1 for every column
     dense -= least_penalty

@@ -138,6 +138,42 @@ def test_pitprops_with_a_penalty_is_proved(lam):
     assert without.stop_reason_ is StopReason.CERTIFIED
 
 
+NEARLY_PARALLEL = (
+    (
+        [3, 2, 2],
+        [
+            [401.09326352135548, 6.4445362792487684, 0.040323388560803614, -3.4452390762023688],
+            [6.4445362792487684, 14.099384681979501, -0.0061949232084458810, 4.6049823752476033],
+            [0.040323388560803614, -0.0061949232084458810, 1.2051924566990705e-04, -0.011434185972734217],
+            [-3.4452390762023688, 4.6049823752476033, -0.011434185972734217, 7.0186850145546105],
+        ],
+    ),
+    (
+        [2, 2, 3],
+        [
+            [8.9992702174814097e-06, -3.3418756761376439e-03, 2.3550770957802823e-05, 2.1519674645216681e-05],
+            [-3.3418756761376439e-03, 2.3319169299650049e01, 2.6471494646149701e-01, 2.3857991444367906e-02],
+            [2.3550770957802823e-05, 2.6471494646149701e-01, 6.3440787476983090e-03, 8.1550873016459377e-04],
+            [2.1519674645216681e-05, 2.3857991444367906e-02, 8.1550873016459377e-04, 5.2040362895469173e-04],
+        ],
+    ),
+)
+
+
+@pytest.mark.parametrize(("counts", "s"), NEARLY_PARALLEL)
+def test_more_time_for_a_proof_never_ends_lower(counts, s):
+    """Searches see seven digits. Nearly parallel loadings looked better, and were not to all digits."""
+    s = np.array(s)
+    captured = []
+    for seconds in (0.0, 0.05, 0.25):
+        end = ExactSPCA(3, n_nonzero=counts, orthogonal=False, proof_seconds=seconds).fit_covariance(s)
+        basis = np.linalg.qr(end.components_.T)[0]
+        captured.append(float(np.vdot(basis, s @ basis)))
+        assert end.upper_bound_ >= captured[-1] * (1 - 1e-9)
+        assert -end.objective_ == pytest.approx(captured[-1], rel=1e-9)
+    assert min(captured) >= captured[0] * (1 - 1e-9)
+
+
 def test_time_brings_the_bound_on_several_penalised_components_closer():
     s = np.corrcoef(load_wine().data.T)
     gaps = [ExactSPCA(2, lam=0.8, proof_seconds=t).fit_covariance(s).optimality_gap_ for t in (1e-9, 0.01, 2.0)]
