@@ -125,6 +125,14 @@ def test_no_start_ends_lower(load, r, share):
     assert penalised_bound(s, r, lam, near=fit.components_.T) <= fit.objective_
 
 
+@pytest.mark.parametrize(("d", "c", "share", "best"), [(21, 0.23, 0.3437, -0.459208), (5, 0.598294, 0.5, 0.220110)])
+def test_where_lam_is_large_a_few_neighbours_beat_one_feature_and_all(d, c, share, best):
+    """Autoregressive features: the fit ended at a single feature, or at all of them, 1 and 3 per cent above."""
+    s = c ** np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
+    fit = ExactSPCA(1, lam=share * np.linalg.eigvalsh(s)[-1]).fit_covariance(s)
+    assert fit.objective_ <= best + 1e-4
+
+
 def test_where_lam_is_large_each_loading_is_the_heaviest_feature_left():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((200, 30)) * rng.permutation(np.linspace(1.0, 2.0, 30))

@@ -46,6 +46,8 @@ _NEAR = 0.85  # share: loadings that keep more lie near the leading eigenvectors
 _SMALL = 320  # weights in all: more starts take a few milliseconds each
 _ROTATIONS = 2  # further starts of a search for the fewest non-zeros, if it is small
 _MANY = 20  # with more components, a search from dense loadings takes long, and ends no better than from a division
+_FEW_NONZEROS = (2, 3, 5, 8, 13)  # of further starts with a penalty and one component
+_FEW_FEATURES = 800  # with more of them these starts would take long
 _PARTITIONS = 60  # further starts with a penalty: hundredths of a second
 _HOPE = 0.985  # share of the target: where a first guess captured less, a search hardly ever reached it
 _DIGITS = 2.0**26
@@ -286,6 +288,8 @@ def _penalised(
 ) -> Solved:
     start = nystrom.complete(seen.basis, state.n_components)
     before = [] if earlier is None else [orthonormal(earlier.w)]
+    if seconds > 0.0 and state.n_components == 1:
+        before += _of_few_nonzeros(seen, deadline)
     partitions = _PARTITIONS if seconds > 0.0 else 0
     near = problem.on(DenseQuadratic(seen.s), start, state.rotations, before, deadline, partitions=partitions)
     found, certificate = problem.finished(DenseQuadratic(s), near, deadline)
@@ -298,3 +302,13 @@ def _penalised(
         if bound + found.objective <= PROVED * abs(found.objective):
             stopped = StopReason.PROVED
     return Solved(found.w, stopped, bound, seen.basis, float(seen.values.sum()), certificate)
+
+
+def _of_few_nonzeros(seen: Seen, deadline: float) -> list[Array]:
+    """The best columns of a few non-zeros each, as starts: where the penalty is large, no dense one leads to them."""
+    d = len(seen.s)
+    if d > _FEW_FEATURES:
+        return []
+    tuning = replace(Tuning.for_size(d, 1, 1), deadline=deadline)
+    counts = [(k,) for k in _FEW_NONZEROS if k <= d]
+    return [near_best(seen.s, k, orthogonal=True, tuning=tuning, starts=[seen.basis]).w for k in counts]
