@@ -311,6 +311,19 @@ def test_variance_kept_asked_more_keeps_more():
     assert counts == sorted(counts)
 
 
+@pytest.mark.parametrize("seed", [0, 2, 5, 7])
+def test_variance_kept_does_not_need_more_than_numbers_that_differ_by_one(seed):
+    """Two in each loading kept the share, and so do two in one and one in the other."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((30, 8))
+    x[:, :3] += 1.5 * rng.standard_normal((30, 1))
+    kept = ExactSPCA(2, variance_kept=0.8).fit_covariance(x.T @ x)
+    given = [ExactSPCA(2, n_nonzero=counts).fit_covariance(x.T @ x) for counts in ([2, 1], [1, 2])]
+    assert max(each.variance_kept_ for each in given) >= 0.8
+    assert kept.variance_kept_ >= 0.8
+    assert np.count_nonzero(kept.components_) == 3
+
+
 def test_variance_kept_names_one_of_each_pair_of_copies():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((200, 2)) @ np.diag([3.0, 2.0])

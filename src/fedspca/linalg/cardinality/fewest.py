@@ -18,6 +18,7 @@ from fedspca.linalg.compiled.library import library
 from fedspca.linalg.small import largest_eigenpairs
 
 Array = NDArray[np.float64]
+Counts = tuple[int, ...]
 Index = NDArray[np.intp]
 
 _ROUGH = 1e-4  # share of the variance: a rough refit is nearer than this to a full one
@@ -63,22 +64,31 @@ def no_more_than_alike(
     These are found by a search from every feature, for the largest number that is sparser in all. It falls as long as
     the target is reached. The search takes long. It is left out if a first guess captures less than the share ``hope``
     of the target. With ``whole`` it is the search of ``n_nonzero`` itself, so that this finds no fewer; else a lighter
-    one.
+    one. The columns may then also differ by one non-zero.
     """
     r, dense = fit.w.shape[1], list(starts)
-    while not tuning.late:
-        k = (_nonzeros(fit) - 1) // r
-        if k < 1 or (hope and _cut_alike(s, fit, k) < hope * target):
-            break
-        effort = Tuning.for_size(len(s), k, r)
-        effort = replace(effort if whole or r == 1 else effort.lighter(), deadline=tuning.deadline)
-        alike = best_loadings(s, (k,) * r, orthogonal=True, tuning=effort, starts=dense)
-        if alike.variance < target and whole and r > 1:
-            alike = restarted(s, alike, (k,) * r, orthogonal=True, tuning=effort)
-        if alike.variance < target:
-            break
-        fit = _improved(s, alike, target, tuning)
+    sparser: Fit | None = fit
+    while sparser is not None:
+        fit, sparser = sparser, None
+        for k in _even(_nonzeros(fit) - 1, r, whole=whole):
+            if tuning.late or (hope and _cut_alike(s, fit, k[-1]) < hope * target):
+                break
+            effort = Tuning.for_size(len(s), k[0], r)
+            effort = replace(effort if whole or r == 1 else effort.lighter(), deadline=tuning.deadline)
+            alike = best_loadings(s, k, orthogonal=True, tuning=effort, starts=dense)
+            if alike.variance < target and whole and r > 1:
+                alike = restarted(s, alike, k, orthogonal=True, tuning=effort)
+            if alike.variance >= target:
+                sparser = _improved(s, alike, target, tuning)
+                break
     return refit_orthogonal(s, fit.w)
+
+
+def _even(n: int, r: int, *, whole: bool) -> list[Counts]:
+    """At most n non-zeros for r columns, as many for each; with ``whole`` also n in all, some columns one more."""
+    k, more = divmod(n, r)
+    counts = [(k,) * r, *([(k + 1,) * more + (k,) * (r - more)] if whole and more else [])]
+    return [each for each in counts if k > 0]
 
 
 def _improved(s: Array, fit: Fit, target: float, tuning: Tuning) -> Fit:
